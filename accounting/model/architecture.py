@@ -1,0 +1,84 @@
+"""What a model is, in the contract's own words; every closed form reads these fields and nothing else.
+
+Symbols used in formula bodies: h hidden_size, a heads, k kv_heads, d head_dim, q = a·d, g = k·d, f ffn_size,
+V vocab_size, L layers, E experts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureOfExperts:
+    experts: int
+    top_k: int
+    expert_ffn_size: int
+    shared_experts: int = 0
+    shared_ffn_size: int = 0
+    """Width of all shared experts together, as one MLP."""
+    first_dense_layers: int = 0
+    layer_step: int = 1
+    """One block in `layer_step` is a mixture, the others are dense (Llama 4: 2)."""
+    router_bias: bool = False
+    expert_bias: bool = False
+    shared_gate: bool = False
+    """Qwen2-MoE's gate of h parameters on the shared expert."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2)."""
+
+    q_lora_rank: int | None
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Architecture:
+    family: str
+    """Model type in Hugging Face's words (`llama`, `gpt2`, `mixtral` …): picks the implementation's habits."""
+    layers: int
+    hidden_size: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn_size: int
+    vocab_size: int
+    max_positions: int | None = None
+    gated_mlp: bool = True
+    activation: str = "silu"
+    """`silu`, `gelu`, `gelu_new` (five saved tensors in Python), `gelu_tanh`, `relu`, `relu2` …"""
+    norm: str = "rmsnorm"
+    """`layernorm` or `rmsnorm`."""
+    norms_per_layer: int = 2
+    norm_bias: bool = True
+    """LayerNorm's bias; an RMSNorm has none whatever this says."""
+    norm_weight: bool = True
+    learned_positions: bool = False
+    tied_embeddings: bool = False
+    attention_bias: bool = False
+    """Bias on q, k and v."""
+    attention_output_bias: bool = False
+    mlp_bias: bool = False
+    qk_norm: bool = False
+    sliding_window: int | None = None
+    sliding_layers: int | None = None
+    """How many blocks use the window; None = all of them when there is a window."""
+    attention_softcap: bool = False
+    final_softcap: bool = False
+    parallel_block: bool = False
+    attention_sinks: bool = False
+    head_bias: bool = False
+    dropout: float = 0.0
+    moe: MixtureOfExperts | None = None
+    mla: LatentAttention | None = None
+    encoder: Architecture | None = None
+    """An encoder beside this decoder (T5): blocks of the decoder then carry cross-attention too."""
+    causal: bool = True
+    """False for encoders (BERT, ViT)."""
+    extra: dict[str, int] = field(default_factory=dict)
+    """Rare counts a family needs (e.g. `token_types`), read only by that family's tensor rows."""
