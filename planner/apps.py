@@ -1,0 +1,13 @@
+"""The planner application."""
+
+from django.apps import AppConfig
+
+
+class PlannerConfig(AppConfig):
+    """Registers the deployment checks. Celery is left out on purpose: it would cost every command its import."""
+
+    name = "planner"
+    default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from planner import checks  # noqa: F401, PLC0415 - registering needs the loaded app registry

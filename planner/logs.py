@@ -1,0 +1,44 @@
+"""Log lines as JSON with the request's id, for Django, gunicorn and Celery alike."""
+
+from typing import Any
+
+import structlog
+
+
+def logging_config(*, level: str, form: str) -> dict[str, Any]:
+    """The `LOGGING` setting: one stream handler; `form` is "json" for collectors or "text" for a terminal."""
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.format_exc_info,
+    ]
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        cache_logger_on_first_use=True,
+    )
+    renderer = structlog.processors.JSONRenderer() if form == "json" else structlog.dev.ConsoleRenderer(colors=False)
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {
+                "()": structlog.stdlib.ProcessorFormatter,
+                "foreign_pre_chain": shared,
+                "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            }
+        },
+        "handlers": {"stream": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["stream"], "level": "WARNING"},
+        "loggers": {
+            name: {"handlers": ["stream"], "level": level, "propagate": False}
+            for name in ("planner", "hardware", "django_structlog", "celery", "gunicorn.error")
+        },
+    }

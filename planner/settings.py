@@ -1,0 +1,256 @@
+"""All settings of the project. Every environment value comes through `planner.env`; `.env.example` lists them.
+
+Without DATABASE_URL this is the embedded instance of one machine: SQLite and a private Valkey under VAR_DIR.
+With DATABASE_URL it is a production server, and secrets, hosts and the broker must be given too.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import environ
+from csp.constants import NONE, SELF
+
+from planner.embedded import instance
+from planner.env import env_bool, env_choice, env_int, env_list, env_secret, env_text
+from planner.logs import logging_config
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VAR_DIR = Path(env_text("PLANNER_VAR", str(BASE_DIR / "var")))
+DATABASE_URL = env_secret("DATABASE_URL")
+EMBEDDED = DATABASE_URL is None
+
+# --- core
+DEBUG = env_bool("DEBUG", default=False)
+SECRET_KEY = env_secret("SECRET_KEY") or (instance.secret_key(VAR_DIR) if EMBEDDED else env_text("SECRET_KEY"))
+ALLOWED_HOSTS = env_list("ALLOWED_HOSTS", ["localhost", "127.0.0.1", "[::1]"] if EMBEDDED else None)
+ROOT_URLCONF = "planner.urls"
+WSGI_APPLICATION = "planner.wsgi.application"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "django_filters",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "django_htmx",
+    "import_export",
+    "simple_history",
+    "django_structlog",
+    "planner",
+]
+if (BASE_DIR / "hardware" / "apps.py").exists():
+    INSTALLED_APPS.append("hardware")
+if (BASE_DIR / "planner" / "teams" / "models.py").exists():
+    INSTALLED_APPS.append("knox")
+    KNOX_TOKEN_MODEL = "planner.ApiToken"
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django_structlog.middlewares.RequestMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "simple_history.middleware.HistoryRequestMiddleware",
+]
+
+TEMPLATES: list[dict[str, Any]] = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "csp.context_processors.nonce",
+            ],
+        },
+    },
+]
+
+# --- database
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": environ.Env.db_url_config(DATABASE_URL or f"sqlite:///{VAR_DIR / 'planner.sqlite3'}")
+}
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # Django's defaults lose writers to "database is locked": WAL lets readers work beside one writer, IMMEDIATE takes
+    # the write lock at the start of a transaction, where waiting for it is still possible.
+    DATABASES["default"]["OPTIONS"] = {
+        "transaction_mode": "IMMEDIATE",
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;",
+    }
+else:
+    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    DATABASES["default"].setdefault("OPTIONS", {})
+    if env_bool("DB_POOL", default=True):
+        # The pool must not be smaller than gunicorn's threads, or requests wait for one another.
+        DATABASES["default"]["OPTIONS"]["pool"] = {
+            "min_size": 0,
+            "max_size": env_int("DB_POOL_SIZE", default=20, least=1),
+            "timeout": 5,
+        }
+
+# --- broker, cache, tasks
+REDIS_URL = env_secret("REDIS_URL") or (instance.broker_url(VAR_DIR) if EMBEDDED else env_text("REDIS_URL"))
+REDIS_PREFIX = env_text("REDIS_PREFIX", "planner:")
+
+CACHES: dict[str, dict[str, Any]] = {
+    "default": {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": env_secret("CACHE_URL") or REDIS_URL,
+        "KEY_PREFIX": f"{REDIS_PREFIX}cache",
+        "OPTIONS": {"socket_connect_timeout": 1, "socket_timeout": 5},
+    }
+}
+
+CELERY_BROKER_URL = instance.celery_url(REDIS_URL)
+CELERY_IMPORTS: list[str] = []
+CELERY_ACCEPT_CONTENT = ["json"]
+CELERY_TASK_SERIALIZER = "json"
+CELERY_RESULT_BACKEND = None  # the plan's own row is the only truth about its state
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_TIME_LIMIT = env_int("TASK_TIME_LIMIT_SECONDS", default=3600, least=60)
+CELERY_TASK_SOFT_TIME_LIMIT = CELERY_TASK_TIME_LIMIT - 30
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ROUTES = {"planner.gpu.*": {"queue": "gpu"}}
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.1}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "visibility_timeout": CELERY_TASK_TIME_LIMIT + 300,
+    "unacked_restore_interval": 10,
+    "unacked_restore_throttle": 1,
+    "queue_order_strategy": "priority",
+    "priority_steps": list(range(10)),
+    "global_keyprefix": REDIS_PREFIX,
+    "socket_timeout": 30,
+    "socket_connect_timeout": 2,
+}
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_SEND_TASK_EVENTS = False
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {}
+
+# --- API
+REST_FRAMEWORK: dict[str, Any] = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "knox.auth.TokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.URLPathVersioning",
+    "DEFAULT_VERSION": "v1",
+    "ALLOWED_VERSIONS": ["v1"],
+    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "EXCEPTION_HANDLER": "planner.api.handler.problem_handler",
+    "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.ScopedRateThrottle"],
+    "DEFAULT_THROTTLE_RATES": {
+        "estimates": env_text("THROTTLE_ESTIMATES", "6000/min"),
+        "plans": env_text("THROTTLE_PLANS", "600/min"),
+    },
+    "NUM_PROXIES": env_int("TRUSTED_PROXIES", default=0),
+    "TEST_REQUEST_DEFAULT_FORMAT": "json",
+}
+REST_KNOX = {
+    "AUTH_HEADER_PREFIX": "Bearer",
+    "TOKEN_PREFIX": "plan_",
+    "TOKEN_TTL": timedelta(days=env_int("TOKEN_DAYS", default=365, least=1)),
+}
+SPECTACULAR_SETTINGS: dict[str, Any] = {
+    "TITLE": "Shardplan",
+    "DESCRIPTION": "Does a training run fit, on how many of which devices, how long does it take and what does it cost?",
+    "VERSION": "1.0.0",
+    "OAS_VERSION": "3.1.1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SCHEMA_PATH_PREFIX": "/api/v[0-9]+",
+    "COMPONENT_SPLIT_REQUEST": True,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+# Larger bodies are refused before they are read into memory.
+DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("MAX_BODY_BYTES", default=1024 * 1024, least=1024)
+
+# --- browser safety
+HTTPS_ONLY = env_bool("HTTPS_ONLY", default=not EMBEDDED)
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$"]
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = HTTPS_ONLY
+SECURE_REFERRER_POLICY = "same-origin"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+CSRF_TRUSTED_ORIGINS = env_list("CSRF_TRUSTED_ORIGINS", [])
+if env_bool("BEHIND_TLS_PROXY", default=False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+LOGIN_URL = "admin:login"
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+# --- static files
+STATIC_URL = "/static/"
+STATIC_ROOT = Path(env_text("STATIC_ROOT", str(BASE_DIR / "staticfiles")))
+# `finders` serves straight from the packages, so that the embedded instance needs no collectstatic before it starts.
+STATIC_FILES = env_choice(
+    "STATIC_FILES", frozenset({"manifest", "finders"}), default="finders" if EMBEDDED else "manifest"
+)
+WHITENOISE_USE_FINDERS = STATIC_FILES == "finders"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"
+        if STATIC_FILES == "manifest"
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+
+# --- import and export of catalog tables
+IMPORT_EXPORT_USE_TRANSACTIONS = True
+
+# --- logs
+DJANGO_STRUCTLOG_CELERY_ENABLED = True
+LOGGING = logging_config(
+    level=env_choice("LOG_LEVEL", frozenset({"debug", "info", "warning", "error"}), default="info").upper(),
+    form=env_choice("LOG_FORM", frozenset({"json", "text"}), default="json"),
+)
+LOGGING_CONFIG = "logging.config.dictConfig"
