@@ -1,0 +1,193 @@
+"""Who holds what: blocks, tokens, tensors and groups of every rank, computed once per scenario.
+
+Arrays are int64 of shape (N, 1), or (N, S) where they differ by pipeline stage; S is the deepest pipeline of the scenario
+and `active` says which stages a candidate has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.model.tensors import Inventory, LayerKind, Tensor
+from accounting.scenario import Layout, Recipe, Scenario
+from accounting.schedules import live_chunks
+from accounting.units import Bytes, ceil_div
+from accounting.vocabulary import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTensor:
+    """One kind of tensor on a rank, after tensor, expert and pipeline parallelism, before data-parallel sharding."""
+
+    tensor: Tensor
+    dims: tuple[Bytes, ...]
+    """Local dimensions, each (N, 1)."""
+    copies: Bytes
+    """How many of them the rank of each stage holds, (N, S)."""
+    unit: int
+    """Index of the wrapped unit it belongs to: a layer kind, or -1 for the root (embeddings, final norm, head)."""
+
+    @property
+    def elements(self) -> Bytes:
+        """Elements of one copy, (N, 1)."""
+        total = np.ones_like(self.dims[0]) if self.dims else np.ones((1, 1), dtype=np.int64)
+        for dim in self.dims:
+            total = total * dim
+        return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    shape: tuple[int, int]
+    active: NDArray[np.bool_]
+    is_first: NDArray[np.bool_]
+    is_last: NDArray[np.bool_]
+    layers: Bytes
+    """Blocks of each stage, (N, S)."""
+    kind_layers: tuple[Bytes, ...]
+    """Of each layer kind, (N, S)."""
+    tokens: Bytes
+    """Tokens of one micro-batch on a rank: micro-batch size · ceil(sequence / cp), (N, 1)."""
+    shard_group: Bytes
+    """Ranks that share one copy of a dense tensor's states: dp_shard · cp."""
+    replicate_group: Bytes
+    expert_shard_group: Bytes
+    """Ranks that share the states of an expert: shard group · tp / (ep · etp), at least 1."""
+    live_chunks: Bytes
+    """Micro-batch chunks whose activations a stage holds at its worst moment, (N, S); a chunk is layers / vpp blocks."""
+    local: tuple[LocalTensor, ...]
+
+    def elements(self, *, trainable: bool | None = None, expert: bool | None = None) -> Bytes:
+        """Parameters of a rank before data-parallel sharding. [elements, (N, S)]"""
+        total = np.zeros(self.shape, dtype=np.int64)
+        for item in self.local:
+            if trainable is not None and item.tensor.trainable is not trainable:
+                continue
+            if expert is not None and item.tensor.expert is not expert:
+                continue
+            total = total + item.elements * item.copies
+        return total
+
+    def unit_elements(self, kind: int) -> Bytes:
+        """Parameters of one block of a kind (kind >= 0), or of the stage's root group (-1). [elements, (N, S)]"""
+        total = np.zeros(self.shape, dtype=np.int64)
+        for item in self.local:
+            if item.unit == kind:
+                here = np.maximum(self.kind_layers[kind], 1) if kind >= 0 else 1
+                total = total + item.elements * (item.copies // here)
+        return total
+
+    def largest_unit(self) -> Bytes:
+        """Parameters of the largest block that a stage holds. [elements, (N, S)]"""
+        sizes = [
+            np.where(self.kind_layers[index] > 0, self.unit_elements(index), 0) for index in range(len(self.kind_layers))
+        ]
+        return np.maximum.reduce(sizes) if sizes else np.zeros(self.shape, dtype=np.int64)
+
+    def largest_tensor(self) -> Bytes:
+        """Elements of the largest trainable tensor on a stage. [elements, (N, S)]"""
+        sizes = [
+            np.where(item.copies > 0, item.elements, 0) for item in self.local if item.tensor.trainable
+        ] or [np.zeros((1, 1), dtype=np.int64)]
+        return np.broadcast_to(np.maximum.reduce([np.broadcast_to(size, self.shape) for size in sizes]), self.shape)
+
+
+def partition_of(scenario: Scenario) -> Partition:
+    """Split the recipe's model over the layout's ranks.
+
+    Uneven pipelines: the first (layers mod stages) stages take one block more unless the recipe gives `stage_layers`.
+    Source: Narayanan 2021 §2 (pipeline, tensor), Megatron-LM MoE README (expert groups).
+    """
+    recipe, layout = scenario.recipe, scenario.layout
+    inventory = recipe.inventory
+    stages = int(layout.pp.max())
+    stage = np.arange(stages, dtype=np.int64).reshape(1, -1)
+    active = stage < layout.pp
+    is_first, is_last = np.broadcast_to(stage == 0, active.shape), stage == layout.pp - 1
+    kind_layers = _kind_layers(recipe, layout, inventory, stage, active)
+    layers = sum(kind_layers, np.zeros(active.shape, dtype=np.int64))
+    shard_group = layout.dp_shard * layout.cp
+    expert_group = np.maximum(shard_group * layout.tp // (layout.ep * layout.etp), 1)
+    return Partition(
+        shape=(len(scenario), stages),
+        active=active,
+        is_first=is_first,
+        is_last=is_last,
+        layers=layers,
+        kind_layers=kind_layers,
+        tokens=layout.micro_batch_size * ceil_div(layout.sequence_length, layout.cp),
+        shard_group=shard_group,
+        replicate_group=layout.dp_replicate,
+        expert_shard_group=expert_group,
+        live_chunks=live_chunks(recipe.schedule, stage, layout) * active,
+        local=_local_tensors(inventory, layout, kind_layers, is_first & active, is_last & active),
+    )
+
+
+def _kind_layers(
+    recipe: Recipe, layout: Layout, inventory: Inventory, stage: Bytes, active: NDArray[np.bool_]
+) -> tuple[Bytes, ...]:
+    """Blocks of each kind on each stage, (N, S), from where each stage's chunks start and end in the block order."""
+    total = len(inventory.pattern)
+    if recipe.stage_layers is not None:
+        ends = np.cumsum(np.asarray(recipe.stage_layers, dtype=np.int64)).reshape(1, -1)
+        starts = ends - np.asarray(recipe.stage_layers, dtype=np.int64)
+        spans = [(starts, ends)]
+    else:
+        chunks = layout.pp * np.where(recipe.schedule is Schedule.INTERLEAVED, layout.vpp, 1)
+        base, extra = total // chunks, total % chunks
+        spans = []
+        for virtual in range(int((chunks // layout.pp).max())):
+            index = virtual * layout.pp + stage
+            start = index * base + np.minimum(index, extra)
+            size = np.where((index < chunks) & (virtual < chunks // layout.pp), base + (index < extra), 0)
+            spans.append((np.minimum(start, total), np.minimum(start + size, total)))
+    counts = []
+    for kind in range(len(inventory.kinds)):
+        before = np.concatenate([[0], np.cumsum(np.asarray(inventory.pattern) == kind)]).astype(np.int64)
+        held = sum((before[end] - before[start] for start, end in spans), np.zeros(active.shape, dtype=np.int64))
+        counts.append(np.where(active, held, 0))
+    return tuple(counts)
+
+
+def _local_tensors(
+    inventory: Inventory,
+    layout: Layout,
+    kind_layers: tuple[Bytes, ...],
+    first: NDArray[np.bool_],
+    last: NDArray[np.bool_],
+) -> tuple[LocalTensor, ...]:
+    """Every tensor of the model with its local dimensions and copies. Tied embeddings stand on both ends of a pipeline."""
+    held: list[LocalTensor] = []
+    tied = not any(tensor.role == "head" and tensor.module == "lm_head" for tensor in inventory.last)
+    for tensor in inventory.first:
+        on_both = tied and tensor.role == "embedding" and bool(inventory.last)
+        copies = (first | last if on_both else first) * np.int64(tensor.count)
+        held.append(LocalTensor(tensor, _local_dims(tensor, layout), copies, -1))
+    held += [
+        LocalTensor(tensor, _local_dims(tensor, layout), last * np.int64(tensor.count), -1) for tensor in inventory.last
+    ]
+    for index, kind in enumerate(inventory.kinds):
+        held += _block_tensors(kind, index, layout, kind_layers[index])
+    return tuple(held)
+
+
+def _block_tensors(kind: LayerKind, index: int, layout: Layout, blocks: Bytes) -> list[LocalTensor]:
+    held = []
+    for tensor in kind.tensors:
+        copies = ceil_div(tensor.count, layout.ep) if tensor.expert else np.int64(tensor.count)
+        held.append(LocalTensor(tensor, _local_dims(tensor, layout), blocks * copies, index))
+    return held
+
+
+def _local_dims(tensor: Tensor, layout: Layout) -> tuple[Bytes, ...]:
+    """Dimensions after tensor parallelism, rounded up where it does not divide (a padded vocabulary)."""
+    ways = layout.etp if tensor.expert else layout.tp
+    whole = np.ones_like(layout.tp)
+    return tuple(
+        ceil_div(dim, ways) if position == tensor.tensor_parallel_dim else whole * dim
+        for position, dim in enumerate(tensor.shape)
+    )
