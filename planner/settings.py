@@ -123,7 +123,7 @@ CACHES: dict[str, dict[str, Any]] = {
 }
 
 CELERY_BROKER_URL = instance.celery_url(REDIS_URL)
-CELERY_IMPORTS: list[str] = []
+CELERY_IMPORTS = ["planner.tasks"]
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_SERIALIZER = "json"
 CELERY_RESULT_BACKEND = None  # the plan's own row is the only truth about its state
@@ -149,7 +149,14 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 }
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
-CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {}
+# A ring that no worker heard in time is not worth hearing: the next one follows.
+CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
+    "plans_sweep": {"task": "planner.plans_sweep", "schedule": 5.0, "options": {"expires": 5}},
+}
+
+# --- plans
+PLAN_LEASE_SECONDS = env_int("PLAN_LEASE_SECONDS", default=30, least=1)
+PLAN_WAIT_MAX_SECONDS = env_int("PLAN_WAIT_MAX_SECONDS", default=60, least=0)
 
 # --- API
 REST_FRAMEWORK: dict[str, Any] = {

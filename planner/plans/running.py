@@ -1,0 +1,112 @@
+"""Running one plan under its lease: the same in a Celery worker and inside a command."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import structlog
+from django.conf import settings
+from django.db import InterfaceError, OperationalError
+
+from accounting import ENGINE_VERSION
+from planner.errors import InvalidRequest
+from planner.plans.documents import answer_text
+from planner.plans.models import PlanRun, PlanStatus
+from planner.plans.services import plan_claim, plan_finish, plan_heartbeat
+from planner.requests import context_for, read_plan
+from planner.search import SearchCancelled, search
+
+log = structlog.get_logger(__name__)
+
+HEARTBEAT_SECONDS = 0.5
+"""People watch the progress; this is also how soon a cancelled plan stops. Far below a third of the lease."""
+
+Progress = Callable[[int, int], None]
+
+
+class PlanTookTooLong(Exception):
+    """The search passed its time limit; running it again would only do the same."""
+
+
+class Heartbeat:
+    """Renews the lease as the search reports its progress, and remembers when the fence was lost."""
+
+    def __init__(self, plan_id: UUID, lease: UUID, watcher: Progress | None) -> None:
+        self.plan_id, self.lease, self.watcher = plan_id, lease, watcher
+        self.started = time.monotonic()
+        self.last = float("-inf")
+        self.lost = False
+
+    def progress(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self.started > settings.CELERY_TASK_SOFT_TIME_LIMIT:
+            raise PlanTookTooLong
+        if now - self.last < HEARTBEAT_SECONDS and done < total:
+            return
+        self.last = now
+        self.lost = not plan_heartbeat(plan_id=self.plan_id, lease=self.lease, done=done, total=total)
+        if self.watcher is not None:
+            self.watcher(done, total)
+
+    def cancelled(self) -> bool:
+        return self.lost
+
+
+def plan_execute(*, plan_id: UUID, watcher: Progress | None = None) -> bool:
+    """Claim, search, finish. True where this call wrote the result; False where there was nothing (left) to do.
+
+    A database that goes away is raised: the lease then runs out and the sweeper hands the plan to another.
+    """
+    lease = plan_claim(plan_id=plan_id)
+    if lease is None:
+        return False
+    run = PlanRun.objects.select_related("team").get(pk=plan_id)
+    try:
+        status, result = _outcome(run, Heartbeat(plan_id, lease, watcher))
+    except SearchCancelled:
+        return False
+    return plan_finish(plan_id=plan_id, lease=lease, status=status, **result)
+
+
+def _outcome(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, Any]]:
+    try:
+        return _answer(run, heartbeat)
+    except (SearchCancelled, OperationalError, InterfaceError):
+        raise
+    except PlanTookTooLong:
+        limit = settings.CELERY_TASK_SOFT_TIME_LIMIT
+        return _failure("time_limit", f"the search took longer than {limit:,} s; narrow its axes and ask again")
+    except InvalidRequest as error:
+        # Valid when it was accepted: the catalog has changed since.
+        return _failure("invalid_request", "; ".join(f"{fault.pointer}: {fault.detail}" for fault in error.faults))
+    except Exception:
+        log.exception("plan_failed", plan=str(run.pk))
+        return _failure("internal_error", "the search stopped on a fault of ours; it is in the log under this plan's id")
+
+
+def _answer(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, Any]]:
+    context = context_for(run.team)
+    found = search(read_plan(json.loads(run.request), context), heartbeat.progress, heartbeat.cancelled)
+    revision = context.catalog.revision
+    found["provenance"] = {
+        **found.get("provenance", {}),
+        "engine_version": ENGINE_VERSION,
+        "catalog_revision": revision,
+        "request_digest": run.request_digest,
+    }
+    status = PlanStatus.INFEASIBLE if found["recommendation"] is None else PlanStatus.SUCCEEDED
+    return status, {
+        "answer": answer_text(found),
+        "candidates_done": found["search"]["candidates"],
+        "candidates_total": found["search"]["candidates"],
+        "catalog_revision": revision,
+        "engine_version": ENGINE_VERSION,
+    }
+
+
+def _failure(code: str, detail: str) -> tuple[PlanStatus, dict[str, Any]]:
+    return PlanStatus.FAILED, {"error_code": code, "error_detail": detail}

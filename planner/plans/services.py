@@ -1,0 +1,175 @@
+"""Writing plans: at-least-once execution with an effect that happens exactly once.
+
+One conditional UPDATE claims a row, one fenced UPDATE ends it; between them a heartbeat renews the lease under the same
+fence. Whoever loses the fence throws its work away, so two runners at once are harmless. All times are the database's.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID, uuid4
+
+import structlog
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F, QuerySet
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from planner.errors import InvalidHeader, NotFound, PlanFinal, idempotency_key_reused
+from planner.plans.documents import canonical_text, digest_of
+from planner.plans.models import FINAL, PlanRun, PlanStatus
+from planner.queue import PLAN_RUN, enqueue_on_commit, send
+from planner.requests import context_for, read_plan
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import AbstractUser
+
+    from planner.teams.models import Team
+
+log = structlog.get_logger(__name__)
+
+MAX_ATTEMPTS = 5
+RESEND_AFTER = timedelta(seconds=60)
+SWEEP_LIMIT = 200
+MAX_KEY = 255
+
+
+def lease_length() -> timedelta:
+    """How long a runner may be silent before another may take its plan."""
+    return timedelta(seconds=settings.PLAN_LEASE_SECONDS)
+
+
+def _open() -> QuerySet[PlanRun]:
+    return PlanRun.objects.exclude(status__in=FINAL)
+
+
+def plan_create(
+    *,
+    team: Team,
+    user: AbstractUser | None,
+    payload: object,
+    idempotency_key: str | None = None,
+    enqueue: bool = True,
+) -> tuple[PlanRun, bool]:
+    """Store a plan and ring for a worker; (plan, whether it is new).
+
+    The same key with the same body gives the first plan; with another body, or a body that has faults, it raises
+    `InvalidRequest`. With `enqueue` off the caller runs the plan itself.
+    """
+    text = canonical_text(payload)
+    digest = digest_of(text)
+    if idempotency_key is not None:
+        _check_key(idempotency_key)
+        if (earlier := _earlier(team, idempotency_key, digest)) is not None:
+            return earlier, False
+    read_plan(payload, context_for(team))
+    try:
+        with transaction.atomic():
+            run = PlanRun.objects.create(
+                team=team,
+                owner=user,
+                request=text,
+                request_digest=digest,
+                idempotency_key=idempotency_key,
+                send_after=timezone.now() + lease_length(),
+            )
+            if enqueue:
+                enqueue_on_commit(PLAN_RUN, run.pk)
+    except IntegrityError:
+        if idempotency_key is None or (earlier := _earlier(team, idempotency_key, digest)) is None:
+            raise
+        return earlier, False
+    return run, True
+
+
+def _check_key(key: str) -> None:
+    if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
+        raise InvalidHeader(f"Idempotency-Key takes 1 to {MAX_KEY} printable ASCII characters")
+
+
+def _earlier(team: Team, key: str, digest: str) -> PlanRun | None:
+    earlier = PlanRun.objects.filter(team=team, idempotency_key=key).first()
+    if earlier is not None and earlier.request_digest != digest:
+        raise idempotency_key_reused()
+    return earlier
+
+
+def plan_cancel(*, plan_id: UUID, team: Team) -> PlanRun:
+    """End a queued or running plan; a runner notices at its next heartbeat. Cancelling twice is no fault."""
+    _open().filter(pk=plan_id, team=team).update(
+        status=PlanStatus.CANCELLED, finished_at=Now(), lease=None, error_code="", error_detail=""
+    )
+    run = PlanRun.objects.filter(pk=plan_id, team=team).first()
+    if run is None:
+        raise NotFound("there is no such plan")
+    if run.status != PlanStatus.CANCELLED:
+        raise PlanFinal(f"the plan has ended as {run.status}; it can no longer be cancelled")
+    return run
+
+
+def plan_claim(*, plan_id: UUID) -> UUID | None:
+    """Take a plan that nobody holds, or whose holder fell silent: the new lease, or None where there is nothing to do."""
+    _end_poisoned(PlanRun.objects.filter(pk=plan_id))
+    lease = uuid4()
+    claimed = (
+        _open()
+        .filter(pk=plan_id, lease_until__lte=Now())
+        .update(
+            status=PlanStatus.RUNNING,
+            lease=lease,
+            lease_until=Now() + lease_length(),
+            attempts=F("attempts") + 1,
+            started_at=Now(),
+            candidates_done=0,
+            candidates_total=None,
+        )
+    )
+    return lease if claimed else None
+
+
+def plan_heartbeat(*, plan_id: UUID, lease: UUID, done: int, total: int | None) -> bool:
+    """Renew the lease and tell the progress; False where the plan was cancelled or taken over."""
+    renewed = (
+        _open()
+        .filter(pk=plan_id, lease=lease)
+        .update(lease_until=Now() + lease_length(), candidates_done=done, candidates_total=total)
+    )
+    return bool(renewed)
+
+
+def plan_finish(*, plan_id: UUID, lease: UUID, status: PlanStatus, **result: object) -> bool:
+    """Write the result once. False where the fence is lost: the result is then thrown away."""
+    written = _open().filter(pk=plan_id, lease=lease).update(status=status, finished_at=Now(), lease=None, **result)
+    return bool(written)
+
+
+def _end_poisoned(plans: QuerySet[PlanRun]) -> int:
+    """A plan that took its worker down again and again ends; it must not loop for ever."""
+    return (
+        plans.exclude(status__in=FINAL)
+        .filter(attempts__gte=MAX_ATTEMPTS, lease_until__lte=Now())
+        .update(
+            status=PlanStatus.FAILED,
+            finished_at=Now(),
+            lease=None,
+            error_code="worker_lost_repeatedly",
+            error_detail=f"{MAX_ATTEMPTS} workers were lost while they ran this plan",
+        )
+    )
+
+
+def plans_sweep() -> int:
+    """Ring again for every plan that waits with nobody at work on it; the number sent. Safe to run twice at once."""
+    _end_poisoned(PlanRun.objects.all())
+    due = _open().filter(lease_until__lte=Now(), send_after__lte=Now()).order_by("send_after")
+    sent = 0
+    for plan_id in list(due.values_list("pk", flat=True)[:SWEEP_LIMIT]):
+        if not send(PLAN_RUN, plan_id):
+            break
+        PlanRun.objects.filter(pk=plan_id).update(send_after=Now() + RESEND_AFTER)
+        sent += 1
+    if sent:
+        log.info("plans_resent", count=sent)
+    return sent
