@@ -71,7 +71,8 @@ _QUANTISED = Condition(
     lambda recipe, layout: recipe.adapter is not None and recipe.adapter.base_dtype == "nf4",
 )
 _ACCUMULATION = Condition(
-    "gradient accumulation (more than one micro-batch a step)", lambda recipe, layout: bool((layout.micro_batches > 1).any())
+    "gradient accumulation (more than one micro-batch a step)",
+    lambda recipe, layout: bool((layout.micro_batches > 1).any()),
 )
 _CONTEXT_PARALLEL = Condition("cp > 1", lambda recipe, layout: bool((layout.cp > 1).any()))
 _TENSOR_PARALLEL = Condition("tp > 1", lambda recipe, layout: bool((layout.tp > 1).any()))
@@ -88,7 +89,9 @@ _STAGE_3 = Condition("zero_stage 3", lambda recipe, layout: recipe.zero_stage ==
 _SHARDED = Condition("zero_stage 1 or more", lambda recipe, layout: recipe.zero_stage >= 1)
 
 
-def _flag(name: str, default: str, help: str, engines: tuple[Engine, ...] = ALL, needs: Condition | None = None) -> Knob:
+def _flag(
+    name: str, default: str, help: str, engines: tuple[Engine, ...] = ALL, needs: Condition | None = None
+) -> Knob:
     return Knob(name=name, kind=KnobKind.FLAG, default=default, help=help, engines=engines, needs=needs)
 
 

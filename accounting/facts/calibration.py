@@ -1,0 +1,64 @@
+"""The laws' constants as rows: one set per family of devices, one per family of engines, one per kernel style.
+
+Each row names its source, its date and how many measured steps it was fitted on. A device outside every family's list
+gets the row of its architecture, and one of an unknown architecture the generic row, with the wider band said there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from accounting.facts.calibration_rows import DEVICE_ROWS, ENGINE_ROWS, FABRIC_ROW, KERNEL_ROWS, LOW_PRECISION_ROWS
+from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
+from accounting.vocabulary import Engine
+
+__all__ = ["CALIBRATION", "Calibration", "DeviceRow", "EngineRow", "FabricRow", "KernelRow", "LowPrecisionRow"]
+
+ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
+    {
+        Engine.DDP: "torch",
+        Engine.FSDP1: "fsdp1",
+        Engine.FSDP2: "torch",
+        Engine.DEEPSPEED: "deepspeed",
+        Engine.MEGATRON: "megatron",
+        Engine.IDEAL: "torch",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """One versioned set of constants."""
+
+    version: str
+    devices: Mapping[str, DeviceRow]
+    engines: Mapping[str, EngineRow]
+    kernels: Mapping[str, KernelRow]
+    low_precision: Mapping[str, LowPrecisionRow]
+    fabric: FabricRow
+
+    def device(self, slug: str, architecture: str) -> DeviceRow:
+        """The row of a device: by its slug, else by its architecture, else the generic one."""
+        for row in self.devices.values():
+            if slug in row.slugs:
+                return row
+        for row in self.devices.values():
+            if architecture.lower() in row.architectures:
+                return row
+        return self.devices["generic"]
+
+    def engine(self, engine: Engine) -> EngineRow:
+        """The row of an engine's family."""
+        return self.engines[ENGINE_FAMILY[engine]]
+
+
+CALIBRATION = Calibration(
+    version="2026-11-29.1",
+    devices=MappingProxyType({row.name: row for row in DEVICE_ROWS}),
+    engines=MappingProxyType({row.name: row for row in ENGINE_ROWS}),
+    kernels=MappingProxyType({row.name: row for row in KERNEL_ROWS}),
+    low_precision=MappingProxyType({row.name: row for row in LOW_PRECISION_ROWS}),
+    fabric=FABRIC_ROW,
+)

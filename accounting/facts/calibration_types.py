@@ -1,0 +1,115 @@
+"""What a row of constants says. Seconds, bytes and shares; every number is fitted or measured, never assumed silently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow:
+    """A family of devices."""
+
+    name: str
+    slugs: tuple[str, ...] = ()
+    architectures: tuple[str, ...] = ()
+    """Architecture names of the catalog, lower case, that fall back on this row."""
+    gemm_efficiency: float
+    """Share of the dense peak that an endless matrix product reaches."""
+    gemm_padding: float
+    """Rows and columns that a product pays for besides its own (tiles). [elements]"""
+    gemm_ramp: float
+    """The same for the contracted dimension (filling the pipeline). [elements]"""
+    kernel_seconds: float
+    """Start and end of one kernel on the device."""
+    attention_forward: float
+    """Share of peak of a fused attention kernel, forward, long sequences."""
+    attention_backward: float
+    attention_ramp: float
+    """Sequence length at which fused attention is at half of that. [tokens]"""
+    memory_efficiency: float
+    """Share of the specified device bandwidth that streaming kernels reach."""
+    host_factor: float = 1.0
+    """Speed of the hosts this family comes with: multiplies every host time."""
+    band: tuple[float, float]
+    """Measured step over predicted step: 10th and 90th percentile of the rows fitted on, widened where few."""
+    rows: int
+    """Measured steps fitted on; 0 = taken from the nearest family."""
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineRow:
+    """A family of training engines."""
+
+    name: str
+    host_block_seconds: float
+    """Host time to launch one block's forward; the backward takes `host_backward` times it."""
+    host_backward: float
+    host_step_seconds: float
+    """Once a step: optimizer launch, gradient norm, logging."""
+    host_micro_batch_seconds: float
+    host_exchange_seconds: float
+    """Host time of one exchange between pipeline stages."""
+    tensor_parallel_exposed: float
+    """Share of tensor-parallel collectives that no computation hides."""
+    pipeline_exposed: float
+    """Share of the steady exchanges between stages that is not hidden."""
+    overlap: float
+    """Share of the computation beside a data-parallel collective that can hide it."""
+    contention: float
+    """Slow-down of computation by a hidden collective, as a share of the collective's time."""
+    jitter: float
+    """Share of the step added by each doubling of the nodes."""
+    rows: int
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelRow:
+    """How element-wise work is compiled: bytes moved per element, forward, in 16-bit activations."""
+
+    name: str
+    hidden: float
+    """Norms, residual sums and their casts. [byte per token and hidden unit]"""
+    hidden_dropout: float
+    """Two dropouts. [byte per token and hidden unit]"""
+    gated: float
+    """Activation and product of a gated MLP. [byte per token and MLP unit]"""
+    plain: float
+    """Activation of an ungated MLP. [byte per token and MLP unit]"""
+    rotary: float
+    """Position rotation. [byte per token and unit of q and k]"""
+    backward: float
+    """Backward over forward."""
+    logits: float
+    """Loss, forward and backward. [byte per logit]"""
+    scores: float
+    """Attention probabilities where they are written out, forward. [byte per score]"""
+    host: float
+    """Host time of a block, over the eager one."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LowPrecisionRow:
+    """A compute dtype below 16 bits."""
+
+    name: str
+    efficiency: float
+    """Share of this dtype's peak over the share of bf16's peak."""
+    cast: float
+    """Casting inputs and gradients of a linear layer. [byte per element of its input and output]"""
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FabricRow:
+    """The network between scale-up domains."""
+
+    fraction: float
+    """Achievable share of a node's specified rate."""
+    latency: float
+    """Of each doubling of the nodes that a collective spans. [second]"""
+    source: str

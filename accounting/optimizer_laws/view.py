@@ -1,0 +1,74 @@
+"""One tensor as the optimizer sees it: perhaps a shard, perhaps a flat slice, never the layer it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.model.tensors import Tensor
+from accounting.units import Bytes
+
+_EMBEDDING_ROLES = frozenset({"embedding", "position"})
+_HEAD_ROLE = "head"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFacts:
+    """What a few laws ask about the whole model."""
+
+    hidden_size: int = 0
+    heads: int = 1
+    elements: int = 0
+    """Elements of all tensors this optimizer steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorView:
+    """`dims` are int64 arrays that broadcast together: one entry per candidate, or scalars; () is a 0-d tensor."""
+
+    dims: tuple[Bytes, ...]
+    name: str = ""
+    role: str = "other"
+    zero_initialised: bool = False
+    """All zero before the first step (a fresh bias): Prodigy and Nero keep less for it."""
+    model: ModelFacts = ModelFacts()
+
+    @classmethod
+    def of(cls, tensor: Tensor, dims: tuple[Bytes, ...] | None = None, model: ModelFacts | None = None) -> TensorView:
+        """The whole tensor, or the local `dims` of a shard of it."""
+        whole = tuple(np.asarray(size, dtype=np.int64) for size in tensor.shape)
+        return cls(
+            dims=whole if dims is None else dims,
+            name=f"{tensor.module}.{tensor.name}" if tensor.module else tensor.name,
+            role=tensor.role,
+            zero_initialised=tensor.role == "bias",
+            model=model or ModelFacts(),
+        )
+
+    @property
+    def rank(self) -> int:
+        return len(self.dims)
+
+    @property
+    def elements(self) -> Bytes:
+        """Product of the dimensions; 1 for a 0-d tensor."""
+        return product(self.dims)
+
+    @property
+    def embedding(self) -> bool:
+        """Weight of an embedding module, positions and token types included."""
+        return self.role in _EMBEDDING_ROLES
+
+    @property
+    def hidden(self) -> bool:
+        """A matrix inside the network: 2-D, no embedding, no head."""
+        return self.rank == 2 and not self.embedding and self.role != _HEAD_ROLE
+
+
+def product(dims: tuple[Bytes, ...]) -> Bytes:
+    """int64 product of broadcastable dimensions."""
+    total = np.asarray(1, dtype=np.int64)
+    for size in dims:
+        total = total * np.asarray(size, dtype=np.int64)
+    return total
