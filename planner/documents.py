@@ -1,4 +1,4 @@
-"""Reading a request body: strict JSON with bounds, so that what is passed on can be stored, compared and answered.
+"""JSON in and out: read strictly and with bounds, so that what is passed on can be stored, compared and answered.
 
 PostgreSQL refuses NUL and lone surrogates, JSON has no infinity, and a nested body can exhaust the stack: all of them
 are found here, once, before any field is looked at.
@@ -48,6 +48,11 @@ def read_document(raw: bytes) -> object:
     if faults:
         raise InvalidRequest(faults)
     return document
+
+
+def write_document(answer: object) -> str:
+    """The one text of an answer, in the order it was built; a number that JSON does not have is a fault of ours."""
+    return json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def pointer_to(parent: str, name: str | int) -> str:

@@ -4,6 +4,7 @@ Without DATABASE_URL this is the embedded instance of one machine: SQLite and a 
 With DATABASE_URL it is a production server, and secrets, hosts and the broker must be given too.
 """
 
+import logging
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,17 +49,16 @@ INSTALLED_APPS = [
     "import_export",
     "simple_history",
     "django_structlog",
+    "knox",
+    "hardware",
     "planner",
 ]
-if (BASE_DIR / "hardware" / "apps.py").exists():
-    INSTALLED_APPS.append("hardware")
-if (BASE_DIR / "planner" / "teams" / "models.py").exists():
-    INSTALLED_APPS.append("knox")
-    KNOX_TOKEN_MODEL = "planner.ApiToken"
+KNOX_TOKEN_MODEL = "planner.ApiToken"
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "planner.api.middleware.BodyLimitMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -147,8 +147,6 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_timeout": 30,
     "socket_connect_timeout": 2,
 }
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
-CELERY_WORKER_SEND_TASK_EVENTS = False
 # A ring that no worker heard in time is not worth hearing: the next one follows.
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
     "plans_sweep": {"task": "planner.plans_sweep", "schedule": 5.0, "options": {"expires": 5}},
@@ -161,26 +159,18 @@ PLAN_WAIT_MAX_SECONDS = env_int("PLAN_WAIT_MAX_SECONDS", default=60, least=0)
 # --- API
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "knox.auth.TokenAuthentication",
+        "planner.api.auth.BearerAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_VERSIONING_CLASS": "rest_framework.versioning.URLPathVersioning",
-    "DEFAULT_VERSION": "v1",
-    "ALLOWED_VERSIONS": ["v1"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
     "EXCEPTION_HANDLER": "planner.api.handler.problem_handler",
-    "DEFAULT_THROTTLE_CLASSES": ["rest_framework.throttling.ScopedRateThrottle"],
-    "DEFAULT_THROTTLE_RATES": {
-        "estimates": env_text("THROTTLE_ESTIMATES", "6000/min"),
-        "plans": env_text("THROTTLE_PLANS", "600/min"),
-    },
     "NUM_PROXIES": env_int("TRUSTED_PROXIES", default=0),
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
+API_REQUESTS_PER_MINUTE = env_int("API_REQUESTS_PER_MINUTE", default=60_000, least=1)
 REST_KNOX = {
     "AUTH_HEADER_PREFIX": "Bearer",
     "TOKEN_PREFIX": "plan_",
@@ -188,7 +178,7 @@ REST_KNOX = {
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Shardplan",
-    "DESCRIPTION": "Does a training run fit, on how many of which devices, how long does it take and what does it cost?",
+    "DESCRIPTION": "Does a training run fit, on how many of which devices, how long does it take, what does it cost?",
     "VERSION": "1.0.0",
     "OAS_VERSION": "3.1.1",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -197,6 +187,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
+    "POSTPROCESSING_HOOKS": ["planner.api.schema.complete"],
 }
 # Larger bodies are refused before they are read into memory.
 DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("MAX_BODY_BYTES", default=1024 * 1024, least=1024)
@@ -236,12 +227,12 @@ AUTH_PASSWORD_VALIDATORS = [
 
 # --- static files
 STATIC_URL = "/static/"
-STATIC_ROOT = Path(env_text("STATIC_ROOT", str(BASE_DIR / "staticfiles")))
 # `finders` serves straight from the packages, so that the embedded instance needs no collectstatic before it starts.
 STATIC_FILES = env_choice(
     "STATIC_FILES", frozenset({"manifest", "finders"}), default="finders" if EMBEDDED else "manifest"
 )
 WHITENOISE_USE_FINDERS = STATIC_FILES == "finders"
+STATIC_ROOT = Path(env_text("STATIC_ROOT", str(BASE_DIR / "staticfiles"))) if STATIC_FILES == "manifest" else None
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
@@ -256,6 +247,7 @@ IMPORT_EXPORT_USE_TRANSACTIONS = True
 
 # --- logs
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
+DJANGO_STRUCTLOG_CELERY_DEFAULT_LOG_LEVEL = logging.DEBUG  # the sweep alone would write two lines every few seconds
 LOGGING = logging_config(
     level=env_choice("LOG_LEVEL", frozenset({"debug", "info", "warning", "error"}), default="info").upper(),
     form=env_choice("LOG_FORM", frozenset({"json", "text"}), default="json"),

@@ -15,6 +15,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("admin/", admin.site.urls),
 ]
 if (HERE / "api" / "urls.py").exists():
-    urlpatterns.append(path("api/<version>/", include("planner.api.urls")))
+    urlpatterns.append(path("api/v1/", include("planner.api.urls")))
 if (HERE / "web" / "urls.py").exists():
     urlpatterns.append(path("", include("planner.web.urls")))
+
+handler400 = "planner.api.handler.bad_request"
+handler403 = "planner.api.handler.permission_denied"
+handler404 = "planner.api.handler.page_not_found"
+handler500 = "planner.api.handler.server_error"

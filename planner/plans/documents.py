@@ -14,11 +14,6 @@ def canonical_text(payload: object) -> str:
     return json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def answer_text(answer: dict[str, Any]) -> str:
-    """The stored form of an answer: in the order it was built, and never with a number that JSON does not have."""
-    return json.dumps(answer, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-
-
 def digest_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
 from accounting import ENGINE_VERSION
+from planner.documents import write_document
 from planner.errors import InvalidRequest
-from planner.plans.documents import answer_text
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.services import plan_claim, plan_finish, plan_heartbeat
 from planner.requests import context_for, read_plan
@@ -91,19 +91,20 @@ def _outcome(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, 
 def _answer(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, Any]]:
     context = context_for(run.team)
     found = search(read_plan(json.loads(run.request), context), heartbeat.progress, heartbeat.cancelled)
-    revision = context.catalog.revision
+    catalog = context.catalog
     found["provenance"] = {
         **found.get("provenance", {}),
         "engine_version": ENGINE_VERSION,
-        "catalog_revision": revision,
+        "catalog_revision": catalog.revision,
+        "catalog_hash": catalog.content_hash,
         "request_digest": run.request_digest,
     }
     status = PlanStatus.INFEASIBLE if found["recommendation"] is None else PlanStatus.SUCCEEDED
     return status, {
-        "answer": answer_text(found),
+        "answer": write_document(found),
         "candidates_done": found["search"]["candidates"],
         "candidates_total": found["search"]["candidates"],
-        "catalog_revision": revision,
+        "catalog_revision": str(catalog.revision),
         "engine_version": ENGINE_VERSION,
     }
 

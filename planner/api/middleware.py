@@ -1,0 +1,45 @@
+"""What is refused before a body is read: too long, compressed, or of no stated length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.http import HttpRequest, HttpResponse
+
+from planner.api.handler import API_PREFIX
+from planner.api.problems import problem_response
+from planner.documents import MAX_BODY_BYTES
+from planner.errors import PlannerError, TooLarge, UnsupportedMediaType
+
+DRAIN_BYTES = 16 << 20
+"""A client that is still sending may never see an answer: so much of a refused body is read and thrown away."""
+CHUNK_BYTES = 1 << 16
+
+
+class BodyLimitMiddleware:
+    """Refuses bodies under /api/ by their headers alone."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        refusal = _refusal(request) if request.path_info.startswith(API_PREFIX) else None
+        if refusal is None:
+            return self.get_response(request)
+        _drain(request)
+        return problem_response(refusal)
+
+
+def _refusal(request: HttpRequest) -> PlannerError | None:
+    length = request.META.get("CONTENT_LENGTH") or "0"
+    if length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
+        return TooLarge(f"the body has {length[:20]} bytes; at most {MAX_BODY_BYTES:,} are read")
+    if request.META.get("HTTP_CONTENT_ENCODING", "identity") not in ("identity", ""):
+        return UnsupportedMediaType("compressed bodies are not read; send the JSON as it is")
+    return None
+
+
+def _drain(request: HttpRequest) -> None:
+    left = DRAIN_BYTES
+    while left > 0 and (chunk := request.read(CHUNK_BYTES)):
+        left -= len(chunk)

@@ -1,0 +1,37 @@
+"""Cursor pagination that refuses a page size it would not keep to, and query parameters that nobody reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rest_framework.pagination import CursorPagination
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from planner.errors import InvalidQuery
+
+
+class Pages(CursorPagination):
+    page_size = 50
+    max_page_size = 500
+    page_size_query_param = "page_size"
+
+    def get_page_size(self, request: Request) -> int:
+        text = request.query_params.get("page_size")
+        if text is None:
+            return self.page_size
+        if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= self.max_page_size):
+            raise InvalidQuery(f"page_size takes a whole number from 1 to {self.max_page_size}")
+        return int(text)
+
+    def get_paginated_response(self, data: Any) -> Response:
+        return Response({"results": data, "next": self.get_next_link(), "previous": self.get_previous_link()})
+
+
+def check_query(request: Request, known: Iterable[str]) -> None:
+    """An unknown parameter is a misspelt filter: answering without it would show rows that were not asked for."""
+    allowed = {*known, "page_size", "cursor"}
+    unknown = sorted(set(request.query_params) - allowed)
+    if unknown:
+        raise InvalidQuery(f"unknown query parameter {unknown[0][:60]!r}; known are {', '.join(sorted(allowed))}")

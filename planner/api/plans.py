@@ -1,0 +1,92 @@
+"""`/plans/`: ask for a plan, look at it, cancel it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import ClassVar
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from planner.api.base import ApiView
+from planner.api.headers import wait_seconds
+from planner.api.pages import Pages, check_query
+from planner.api.schema import IDEMPOTENCY_KEY, PAGE_PARAMETERS, PLAN_ANSWER, PLAN_LIST, PLAN_REQUEST, PREFER
+from planner.errors import InvalidQuery
+from planner.plans.documents import plan_summary, plan_text
+from planner.plans.models import PlanRun, PlanStatus
+from planner.plans.selectors import plan_of, plan_wait, plans_of
+from planner.plans.services import plan_cancel, plan_create
+
+
+def plan_response(run: PlanRun, status: int = 200) -> HttpResponse:
+    return HttpResponse(plan_text(run), status=status, content_type="application/json")
+
+
+class PlanListView(ApiView):
+    needs: ClassVar = {"GET": "read", "POST": "plan"}
+
+    @extend_schema(
+        operation_id="plan_create",
+        request=PLAN_REQUEST,
+        parameters=[IDEMPOTENCY_KEY, PREFER],
+        responses={202: PLAN_ANSWER, 200: PLAN_ANSWER},
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Queue a plan (202), or with `Prefer: wait=SECONDS` answer it when it is done in time (200)."""
+        seconds = wait_seconds(request.headers.get("Prefer"))
+        run, _ = plan_create(
+            team=self.actor.team,
+            user=self.actor.user,
+            payload=request.data,
+            idempotency_key=request.headers.get("Idempotency-Key"),
+        )
+        run = plan_wait(run, seconds or 0)
+        response = plan_response(run, 200 if run.is_final else 202)
+        response["Location"] = reverse("api:plan", args=[run.pk])
+        if seconds is not None:
+            response["Preference-Applied"] = f"wait={seconds}"
+        return response
+
+    @extend_schema(
+        operation_id="plan_list",
+        parameters=[*PAGE_PARAMETERS, OpenApiParameter("status", OpenApiTypes.STR, enum=PlanStatus.values)],
+        responses={200: PLAN_LIST},
+    )
+    def get(self, request: Request) -> Response:
+        """The team's plans, newest first."""
+        check_query(request, ["status"])
+        plans = plans_of(self.actor.team).defer("answer")
+        if (status := request.query_params.get("status")) is not None:
+            if status not in PlanStatus.values:
+                raise InvalidQuery(f"status takes one of {', '.join(PlanStatus.values)}")
+            plans = plans.filter(status=status)
+        pages = Pages()
+        pages.ordering = ("-created_at", "-id")
+        found = pages.paginate_queryset(plans, request, view=self) or []
+        return pages.get_paginated_response([plan_summary(run) for run in found])
+
+
+class PlanView(ApiView):
+    needs: ClassVar = {"GET": "read", "DELETE": "plan"}
+
+    @extend_schema(operation_id="plan", responses={200: PLAN_ANSWER})
+    def get(self, request: Request, plan_id: UUID) -> HttpResponse:
+        """One plan: its progress, and its answer once it has one."""
+        check_query(request, [])
+        response = plan_response(plan_of(self.actor.team, plan_id))
+        tag = f'"{hashlib.sha256(response.content).hexdigest()[:32]}"'
+        if tag in [seen.strip() for seen in request.headers.get("If-None-Match", "").split(",")]:
+            response = HttpResponse(status=304)
+        response["ETag"] = tag
+        return response
+
+    @extend_schema(operation_id="plan_cancel", responses={200: PLAN_ANSWER})
+    def delete(self, request: Request, plan_id: UUID) -> HttpResponse:
+        """Cancel a plan that has not ended."""
+        return plan_response(plan_cancel(plan_id=plan_id, team=self.actor.team))

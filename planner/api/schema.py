@@ -1,0 +1,71 @@
+"""What the OpenAPI document needs beside the views: names of shared parts, and the problems that every door can give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.extensions import OpenApiAuthenticationExtension
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+
+from planner.api.answers import COMPONENTS, ref
+from planner.api.problems import MEDIA_TYPE
+from planner.requests import request_schemas
+
+JSON = "application/json"
+ESTIMATE_REQUEST = {JSON: ref("EstimateRequest")}
+PLAN_REQUEST = {JSON: ref("PlanRequest")}
+
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+    OpenApiParameter.HEADER,
+    description="Per team. A retry with the same key and body gets the first plan; another body gets 422.",
+)
+PREFER = OpenApiParameter(
+    "Prefer",
+    {"type": "string", "pattern": "^wait=[0-9]{1,9}$"},
+    OpenApiParameter.HEADER,
+    description="`wait=SECONDS`: answer when the plan is done, or after so long; `Preference-Applied` says how long.",
+)
+PAGE_PARAMETERS = [
+    OpenApiParameter("page_size", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
+    OpenApiParameter("cursor", OpenApiTypes.STR, description="From `next` or `previous` of an earlier page."),
+]
+
+ALWAYS = {"401": "No token, or one that is not valid", "429": "Too many requests: see Retry-After"}
+SOMETIMES = {
+    "400": "The body, a header or a query parameter cannot be read",
+    "403": "Role or token do not allow this",
+    "404": "Unknown, or another team's",
+    "503": "Database away: see Retry-After",
+}
+WITH_BODY = {
+    "413": "The body is too large",
+    "415": "Not application/json",
+    "422": "Every fault of the body, each at its own pointer",
+}
+METHODS = frozenset({"get", "post", "delete", "put", "patch"})
+
+
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
+    target_class = "planner.api.auth.BearerAuthentication"
+    name = "bearer"
+
+    def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
+        return {"type": "http", "scheme": "bearer", "bearerFormat": "plan_…"}
+
+
+def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """drf-spectacular's last step: add the shared components and every operation's problems."""
+    result.setdefault("components", {}).setdefault("schemas", {}).update({**COMPONENTS, **request_schemas()})
+    for operations in result["paths"].values():
+        for method in METHODS & set(operations):
+            operation = operations[method]
+            problems = {**ALWAYS, **SOMETIMES, **(WITH_BODY if "requestBody" in operation else {})}
+            if method == "delete":
+                problems["409"] = "The plan has already ended"
+            for status, description in problems.items():
+                answer = {"description": description, "content": {MEDIA_TYPE: {"schema": ref("Problem")}}}
+                operation["responses"].setdefault(status, answer)
+    return result
