@@ -1,12 +1,21 @@
-"""The Celery application. Workers start with `celery -A planner.celery`; web processes reach it through `planner.queue`."""
+"""The Celery application. Workers start with `celery --app planner.celery`; web processes reach it through `queue`."""
 
 import os
+from typing import Any
 
 from celery import Celery
+from celery.signals import setup_logging
+from django_structlog.celery.steps import DjangoStructLogInitStep
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "planner.settings")
 
 app = Celery("planner")
 app.config_from_object("django.conf:settings", namespace="CELERY")
+app.steps["worker"].add(DjangoStructLogInitStep)
 # Without this, a process that only imports tasks would bind them to Celery's own unconfigured default application.
 app.set_default()
+
+
+@setup_logging.connect
+def keep_our_logging(**_: Any) -> None:
+    """A receiver is enough: Celery then leaves alone what Django's LOGGING has set up."""

@@ -53,7 +53,8 @@ def readyz(request: HttpRequest) -> HttpResponse:
     """200 when every needed service answers, else 503 with what is wrong with each."""
     faults = {name: check() for name, check in CHECKS.items()}
     ready = not any(faults.values())
-    body = {"status": "ok" if ready else "unavailable", "checks": {name: fault or "ok" for name, fault in faults.items()}}
+    checks = {name: fault or "ok" for name, fault in faults.items()}
+    body = {"status": "ok" if ready else "unavailable", "checks": checks}
     response = JsonResponse(body, status=200 if ready else 503)
     if not ready:
         response["Retry-After"] = "5"

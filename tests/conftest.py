@@ -4,6 +4,7 @@ The settings module is named here and not in the pytest configuration: pytest-dj
 this file runs, and the whole suite would pass on SQLite without a word.
 """
 
+import atexit
 import os
 import sys
 from pathlib import Path
@@ -39,7 +40,9 @@ if settings.configured:
     raise pytest.UsageError(
         "Django was configured before the test services started. Unset DJANGO_SETTINGS_MODULE and run again."
     )
-SERVICES = None if WORKER else _start_services()
+if not WORKER:
+    # At exit and not in a pytest hook: a broken import below must not leave servers and folders behind either.
+    atexit.register(_start_services().close)
 # Two test processes share one server; each keeps to its own keys.
 os.environ["REDIS_PREFIX"] = f"planner-test-{WORKER or 'main'}:"
 os.environ["DJANGO_SETTINGS_MODULE"] = "planner.settings"
@@ -55,13 +58,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """On SQLite run the tests that touch a database and nothing else: the rest cannot differ."""
     if not ON_SQLITE or config.option.keyword:
         return
-    kept = [item for item in items if item.get_closest_marker("django_db") and not item.get_closest_marker("postgresql")]
+    marked = [item for item in items if item.get_closest_marker("django_db")]
+    kept = [item for item in marked if not item.get_closest_marker("postgresql")]
     dropped = [item for item in items if item not in kept]
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
 
-
-def pytest_unconfigure() -> None:
-    """Stop what this process started."""
-    if SERVICES:
-        SERVICES.close()

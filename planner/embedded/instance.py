@@ -41,7 +41,7 @@ def secret_key(directory: Path) -> str:
 
 
 def socket_path(directory: Path) -> Path:
-    """Where the instance's Valkey listens: in `directory`, or in a private temporary one where that path is too long."""
+    """Where the instance's Valkey listens: in `directory`, or in a temporary one where that path is too long."""
     near = directory / "valkey" / "socket"
     if len(os.fsencode(near)) <= SOCKET_PATH_BYTES:
         return near

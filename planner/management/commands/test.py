@@ -10,7 +10,8 @@ from django.core.management.base import BaseCommand
 
 ROOT = Path(__file__).resolve().parents[3]
 # Left in place, they would make pytest configure Django before the test services run, or run them on a live database.
-DROPPED = ("DJANGO_SETTINGS_MODULE", "DATABASE_URL", "DATABASE_URL_FILE", "REDIS_URL", "REDIS_URL_FILE", "SECRET_KEY_FILE")
+SECRETS = ("DATABASE_URL", "REDIS_URL", "CACHE_URL", "SECRET_KEY")
+DROPPED = {"DJANGO_SETTINGS_MODULE", *SECRETS, *(f"{name}_FILE" for name in SECRETS)}
 
 
 class Command(BaseCommand):
