@@ -1,0 +1,76 @@
+"""One estimate for a terminal: the verdict, the ledger at its peak with a bar per bucket, and the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.text.table import Column, ascii_text, table
+from planner.web import format as numbers
+from planner.web import words
+from planner.web.verdict import estimate_verdict, machine
+
+Json = Mapping[str, Any]
+
+BAR_SHARE = 0.05
+"""One `#` is 5 % of the card."""
+
+
+def render_estimate(answer: Json, request: Json, names: Mapping[str, str]) -> str:
+    """The table for people; `request` is the estimate request that was answered."""
+    held = answer["memory"]
+    verdict = estimate_verdict(held, machine(request, names), float(request.get("headroom") or 0.0))
+    lines = [verdict.say, *([verdict.how] if verdict.how else []), "", *_memory(held), "", *_step(answer)]
+    lines += [f"Warning: {warning}" for warning in answer["warnings"]]
+    lines += [f"Assumed: {assumption}" for assumption in answer["assumptions"]]
+    return "\n".join(ascii_text(line) for line in lines)
+
+
+def _memory(held: Json) -> list[str]:
+    capacity = held.get("capacity_bytes")
+    rows = [
+        _row(title, held["by_bucket"][bucket], capacity, _how(held, bucket))
+        for bucket, _, title in words.BUCKETS
+        if held["by_bucket"].get(bucket)
+    ]
+    peak, reserved, device = held["peak_allocated_bytes"], held["peak_reserved_bytes"], held["device_bytes"]
+    rows.append(_row("= Peak allocated", peak, capacity, "max_memory_allocated"))
+    if None not in (peak, reserved, device):
+        rows.append(_row("Allocator slack", reserved - peak, capacity, "reserved but not used"))
+        rows.append(_row("Context and collectives", device - reserved, capacity, "outside the allocator"))
+    rows.append(_row("= Device", device, capacity, "nvidia-smi"))
+    title = f"MEMORY PER GPU, {words.phase(held.get('peak_phase'))}"
+    columns = (
+        Column(title, essential=True),
+        Column(""),
+        Column("GiB", right=True, essential=True),
+        Column("OF CARD", right=True, essential=True),
+        Column("HOW IT COMES ABOUT"),
+    )
+    return [table(columns, rows)]
+
+
+def _row(title: str, size: int | None, capacity: int | None, how: str) -> list[str]:
+    bar = "#" * round(size / capacity / BAR_SHARE) if size and capacity else ""
+    return [title, bar, numbers.gib_number(size), numbers.share(size, capacity), how]
+
+
+def _how(held: Json, bucket: str) -> str:
+    """The largest line of a bucket at the peak: what it is made of, and by how much it is divided."""
+    phase = held["peak_phase"]
+    lines = [line for line in held["lines"] if line["bucket"] == bucket and line["device"]]
+    largest = max(lines, key=lambda line: line["bytes_by_phase"].get(phase) or 0)
+    parts = [largest.get("dtype") or "", f"/ {largest['divisor']}" if (largest.get("divisor") or 1) != 1 else ""]
+    said = " ".join(part for part in (largest["formula"], *parts) if part)
+    return said if len(lines) == 1 else f"{said}; {len(lines) - 1} more"
+
+
+def _step(answer: Json) -> list[str]:
+    time, cost = answer.get("time") or {}, answer.get("cost") or {}
+    if time.get("step_seconds") is None:
+        return []
+    return [
+        f"STEP {numbers.duration(time['step_seconds'])}   {numbers.significant(time['tokens_per_second'])} tokens/s, all GPUs"
+        f"   MFU {numbers.fraction(time.get('mfu'))}"
+        f"   {numbers.money_fine(cost.get('usd_per_million_tokens'))} per million tokens"
+    ]
