@@ -22,10 +22,26 @@ class Tensor:
     module: str = ""
     """Logical matrix in Llama's words (`q_proj`, `o_proj`, `gate_proj`, `up_proj`, `down_proj`, `embed_tokens`,
     `lm_head`) whichever way the class fuses or renames it: what an adapter targets."""
+    parts: tuple[tuple[str, int], ...] = ()
+    """A fused matrix's logical matrices as (word, output width), in order; `module` then joins the words with `+`."""
+    input_dim: int = 1
+    """The dimension of `shape` a linear layer contracts: 1 of [out, in], 0 of GPT-2's Conv1D [in, out]."""
     linear: bool = False
-    """Weight of a linear layer inside a block (or the head): quantisable, a target of `all-linear`."""
+    """Weight of a linear layer inside a block (or the head): a matrix product, a target of `all-linear`."""
     tensor_parallel_dim: int | None = None
     trainable: bool = True
+    adapter: bool = False
+    """Added by an adapter: its own matrices and the trainable copies of `modules_to_save`."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The logical matrices this tensor holds, in Llama's words."""
+        return tuple(word for word, _ in self.parts) if self.parts else ((self.module,) if self.module else ())
+
+    @property
+    def quantisable(self) -> bool:
+        """Whether a quantised base stores this weight in its low-bit type; loaders leave the head alone."""
+        return self.linear and self.role != "head" and not self.adapter
 
     @property
     def expert(self) -> bool:
@@ -52,6 +68,8 @@ class LayerKind:
     mixture: bool = False
     encoder: bool = False
     window: int | None = None
+    attention: str = "full"
+    """`full`, `sliding` or `linear`."""
 
     @property
     def parameters(self) -> int:
