@@ -12,6 +12,7 @@ from typing import Any
 import environ
 from csp.constants import NONE, SELF
 
+from planner.documents import MAX_BODY_BYTES
 from planner.embedded import instance
 from planner.env import env_bool, env_choice, env_int, env_list, env_secret, env_text
 from planner.logs import logging_config
@@ -167,7 +168,6 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "planner.api.handler.problem_handler",
-    "NUM_PROXIES": env_int("TRUSTED_PROXIES", default=0),
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 API_REQUESTS_PER_MINUTE = env_int("API_REQUESTS_PER_MINUTE", default=60_000, least=1)
@@ -184,13 +184,9 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SERVE_INCLUDE_SCHEMA": False,
     "SCHEMA_PATH_PREFIX": "/api/v[0-9]+",
     "COMPONENT_SPLIT_REQUEST": True,
-    "SWAGGER_UI_DIST": "SIDECAR",
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
     "POSTPROCESSING_HOOKS": ["planner.api.schema.complete"],
 }
-# Larger bodies are refused before they are read into memory.
-DATA_UPLOAD_MAX_MEMORY_SIZE = env_int("MAX_BODY_BYTES", default=1024 * 1024, least=1024)
+DATA_UPLOAD_MAX_MEMORY_SIZE = MAX_BODY_BYTES
 
 # --- browser safety
 HTTPS_ONLY = env_bool("HTTPS_ONLY", default=not EMBEDDED)
@@ -214,7 +210,8 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": [NONE],
     }
 }
-LOGIN_URL = "admin:login"
+LOGIN_URL = "web:login"
+LOGIN_REDIRECT_URL = "web:plans"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

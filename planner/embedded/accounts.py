@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from rest_framework.exceptions import AuthenticationFailed
 
+from planner.api.auth import BearerAuthentication
 from planner.embedded.instance import private_file
 from planner.teams.models import ApiToken, Role
 from planner.teams.services import membership_set, team_embedded, token_create
@@ -51,10 +52,8 @@ def _admin() -> tuple[User, str | None]:
 
 def _works(key: str) -> bool:
     """Whether the kept key still opens the database at hand, which may have been replaced or restored."""
-    from knox.auth import TokenAuthentication  # noqa: PLC0415 - reads settings of the token model at import
-
     try:
-        TokenAuthentication().authenticate_credentials(key.encode())
+        BearerAuthentication().authenticate_credentials(key.encode())
     except AuthenticationFailed:
         return False
     return True

@@ -15,6 +15,8 @@ from planner.embedded.processes import ServerError
 from planner.embedded.ready import ensure_ready
 from planner.embedded.rest import RestClient, RestError
 from planner.embedded.supervisor import HOST, InstanceLock, Supervisor, choose_port
+from planner.requests import context_for
+from planner.teams.services import team_embedded
 from planner.text import render_plan
 
 START_SECONDS = 60.0
@@ -82,7 +84,7 @@ class Command(BaseCommand):
         supervisor.wait_until(lambda: client.answers("/readyz"), "The web server's readiness", START_SECONDS)
         self.say(f"serving at {address} after {time.monotonic() - begun:.1f} s")
         answer = self.plan(supervisor, client)
-        self.stdout.write("\n" + render_plan(answer))
+        self.stdout.write("\n" + self.table(answer))
         self.say(f"done after {time.monotonic() - begun:.1f} s. Dashboard: {address}/plans/{answer['id']}/")
         if answer["status"] == "failed":
             raise ServerError("The main job failed; its plan above says why.")
@@ -108,6 +110,11 @@ class Command(BaseCommand):
 
         supervisor.wait_until(finished, "The end of the main job", PLAN_SECONDS)
         return answer
+
+    def table(self, answer: dict[str, Any]) -> str:
+        """The plan as `manage.py plan` prints it."""
+        devices = context_for(team_embedded()).catalog.accelerators
+        return render_plan(answer, MAIN_JOB, {slug: device.name for slug, device in devices.items()})
 
     def show_access(self, access: Access) -> None:
         """Print what cannot be printed again."""
