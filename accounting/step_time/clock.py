@@ -1,0 +1,148 @@
+"""What every term of a step reads: float columns of the layout and the constants of each candidate's device, made once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from accounting.facts.calibration import Calibration, DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
+from accounting.facts.collectives import LINK_ROWS, LinkRow
+from accounting.model.architecture import Architecture
+from accounting.partition import Partition
+from accounting.scenario import Scenario
+from accounting.units import TERA, Floats
+from accounting.vocabulary import Engine
+
+_PYTHON_KERNELS = "eager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """Constants of each candidate's device and of its link inside the scale-up domain, (N, 1) or (1, 1)."""
+
+    gemm_efficiency: Floats
+    gemm_padding: Floats
+    gemm_ramp: Floats
+    kernel_seconds: Floats
+    attention_forward: Floats
+    attention_backward: Floats
+    attention_ramp: Floats
+    memory_efficiency: Floats
+    host_factor: Floats
+    band_low: Floats
+    band_high: Floats
+    dense_peak: Floats
+    """Dense FLOP/s of the 16-bit (or fp32) work beside low-precision products."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """Constants of LINK_ROWS for each candidate, (N, 1)."""
+
+    fraction: Floats
+    all_reduce_gain: Floats
+    all_to_all_gain: Floats
+    latency: Floats
+    latency_per_member: Floats
+    ramp: Floats
+    ramp_bytes: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The shared input of all time lines. Float columns are float64 of shape (N, 1)."""
+
+    scenario: Scenario
+    partition: Partition
+    architecture: Architecture
+    device: Device
+    link: Link
+    engine: EngineRow
+    kernel: KernelRow
+    fabric: FabricRow
+    low_precision: LowPrecisionRow | None
+    tokens: Floats
+    """Of one micro-batch on a rank."""
+    tp: Floats
+    norm_split: Floats
+    """Ways the norm and residual work is split: tp under sequence parallelism, else 1."""
+    micro_batches: Floats
+    memory_rate: Floats
+    """Reachable device bandwidth. [byte/s]"""
+    activation_bytes: float
+    """Of one element of an activation."""
+
+
+def clock_of(scenario: Scenario, partition: Partition, architecture: Architecture, calibration: Calibration) -> Clock:
+    """Gather constants and columns. Unknown machine facts stay NaN and make every time that needs them NaN."""
+    recipe, layout = scenario.recipe, scenario.layout
+    engine = calibration.engine(recipe.engine)
+    device = _device_columns(scenario, calibration)
+    tp = layout.tp.astype(np.float64)
+    return Clock(
+        scenario=scenario,
+        partition=partition,
+        architecture=architecture,
+        device=device,
+        link=_link_columns(scenario.machine.intra_bandwidth),
+        engine=engine,
+        kernel=calibration.kernels[kernel_style(scenario)],
+        fabric=calibration.fabric,
+        low_precision=calibration.low_precision.get(recipe.precision.compute),
+        tokens=partition.tokens.astype(np.float64),
+        tp=tp,
+        norm_split=np.where(layout.sequence_parallel, tp, 1.0),
+        micro_batches=layout.micro_batches.astype(np.float64),
+        memory_rate=scenario.machine.memory_bandwidth * device.memory_efficiency,
+        activation_bytes=4.0 if recipe.precision.activations == "fp32" else 2.0,
+    )
+
+
+def kernel_style(scenario: Scenario) -> str:
+    """`compiled` where the model is compiled, `fused` under Megatron or fused norms, else `eager`."""
+    recipe = scenario.recipe
+    if recipe.options.compile:
+        return "compiled"
+    return "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else _PYTHON_KERNELS
+
+
+def _device_columns(scenario: Scenario, calibration: Calibration) -> Device:
+    machine = scenario.machine
+    rows = [calibration.device(item.slug, item.architecture) for item in machine.accelerators]
+    peaks = [_dense_tflops(item.bf16_tflops, item.fp16_tflops, item.fp32_tflops, scenario) for item in machine.accelerators]
+
+    def column(values: list[float]) -> Floats:
+        table = np.asarray(values, dtype=np.float64)
+        return table.reshape(1, 1) if len(values) == 1 else table[machine.accelerator_index]
+
+    named = {item.name for item in fields(DeviceRow)}
+    constants = {
+        item.name: column([getattr(row, item.name) for row in rows]) for item in fields(Device) if item.name in named
+    }
+    return Device(
+        **constants,
+        band_low=column([row.band[0] for row in rows]),
+        band_high=column([row.band[1] for row in rows]),
+        dense_peak=column(peaks) * TERA,
+    )
+
+
+def _dense_tflops(bf16: float | None, fp16: float | None, fp32: float | None, scenario: Scenario) -> float:
+    """Peak of the work that low-precision compute leaves in 16 bits; fp32's own where that is computed in."""
+    if scenario.recipe.precision.compute in {"fp32", "tf32"}:
+        return np.nan if fp32 is None else fp32
+    half = fp16 if scenario.recipe.precision.compute == "fp16" else bf16
+    best = half if half is not None else (fp16 if fp16 is not None else fp32)
+    return np.nan if best is None else best
+
+
+def _link_columns(intra_bandwidth: Floats) -> Link:
+    edges = np.asarray([row.below for row in LINK_ROWS[:-1]])
+    index = np.searchsorted(edges, intra_bandwidth, side="right")
+
+    def column(name: str) -> Floats:
+        return np.asarray([getattr(row, name) for row in LINK_ROWS], dtype=np.float64)[index]
+
+    named = {item.name for item in fields(LinkRow)}
+    return Link(**{item.name: column(item.name) for item in fields(Link) if item.name in named})

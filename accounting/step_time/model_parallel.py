@@ -1,0 +1,81 @@
+"""Collectives inside a block: tensor and sequence parallelism, context parallelism, expert parallelism."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accounting.model.tensors import LayerKind
+from accounting.step_time.clock import Clock
+from accounting.step_time.network import Collective, collective_seconds, group_of, wire_bytes
+from accounting.step_time.traffic import Traffic
+from accounting.units import Floats
+
+_ASYNC_EXPOSED = 0.5
+"""Share left exposed by asynchronous tensor parallelism. Source: torchtitan's async-TP table (2025-06)."""
+
+
+def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
+    """(exposed seconds, traffic) of one block's forward; the backward moves the same. [(N, 1)]
+
+    2 all-reduces of tokens·h, or an all-gather and a reduce-scatter each under sequence parallelism; one pair where
+    attention and MLP run side by side. Source: Shoeybi 2019 §3; Korthikanti 2022 §4.2.
+    """
+    pairs = 1.0 if clock.architecture.parallel_block else 2.0
+    size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes
+    group = group_of(clock, clock.scenario.layout.tp, 1)
+    sequence = clock.scenario.layout.sequence_parallel
+    gather = collective_seconds(clock, Collective.ALL_GATHER, size, group)
+    whole = collective_seconds(clock, Collective.ALL_REDUCE, size, group)
+    exposed = clock.engine.tensor_parallel_exposed
+    exposed *= _ASYNC_EXPOSED if clock.scenario.recipe.options.enable_async_tensor_parallel else 1.0
+    seconds = pairs * exposed * np.where(sequence, 2 * gather, whole)
+    half = pairs * wire_bytes(Collective.ALL_GATHER, size, group)
+    traffic = Traffic(
+        all_gather=np.where(sequence, half, 0.0),
+        reduce_scatter=np.where(sequence, half, 0.0),
+        all_reduce=np.where(sequence, 0.0, 2 * half),
+    )
+    return seconds, traffic
+
+
+def context_parallel(clock: Clock, attention: Floats) -> tuple[Floats, Traffic]:
+    """(exposed seconds, traffic) of one block's forward; the backward moves twice as much. [(N, 1)]
+
+    ring: keys and values of the other ranks, hidden behind the core; all-to-all: q, k, v and the output change their cut.
+    Source: Liu 2023 (ring attention); Jacobs 2023 (Ulysses).
+    """
+    shape, layout = clock.architecture, clock.scenario.layout
+    group = group_of(clock, layout.cp, layout.tp)
+    if clock.scenario.recipe.options.cp_comm_type == "a2a":
+        width = 2 * (shape.query_width + shape.key_value_width) / clock.tp
+        size = clock.tokens * width * clock.activation_bytes
+        seconds = collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
+        return seconds, Traffic(all_to_all=wire_bytes(Collective.ALL_TO_ALL, size, group))
+    width = 2 * shape.key_value_width / clock.tp
+    if shape.mla is not None:
+        width = core_key_value_width(clock)
+    size = clock.tokens * width * clock.activation_bytes * layout.cp
+    seconds = collective_seconds(clock, Collective.ALL_GATHER, size, group)
+    exposed = np.maximum(seconds - clock.engine.overlap * attention, seconds / np.maximum(group.size, 1))
+    return exposed, Traffic(point_to_point=wire_bytes(Collective.ALL_GATHER, size, group))
+
+
+def core_key_value_width(clock: Clock) -> Floats:
+    """Keys and values of latent attention once they are expanded, per rank. [elements, (N, 1)]"""
+    mla = clock.architecture.mla
+    assert mla is not None
+    return clock.architecture.heads * (mla.qk_nope_head_dim + mla.qk_rope_head_dim + mla.v_head_dim) / clock.tp
+
+
+def expert_parallel(clock: Clock, kind: LayerKind) -> tuple[Floats, Traffic]:
+    """(seconds, traffic) of one mixture block's forward: dispatch and combine; the backward moves the same. [(N, 1)]
+
+    2 all-to-alls of tokens/tp·k·h. Source: Lepikhin 2020 (GShard) §3.
+    """
+    mixture, layout = clock.architecture.moe, clock.scenario.layout
+    if not kind.mixture or mixture is None:
+        return np.zeros_like(clock.tokens), Traffic()
+    group = group_of(clock, layout.ep, layout.etp)
+    size = clock.tokens / clock.tp * layout.etp * mixture.top_k * clock.architecture.hidden_size * clock.activation_bytes
+    seconds = 2 * collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
+    return seconds, Traffic(all_to_all=2 * wire_bytes(Collective.ALL_TO_ALL, size, group))

@@ -1,0 +1,67 @@
+"""Stages: which one is slowest, what the bubble costs, what the exchanges between stages cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.step_time.clock import Clock
+from accounting.step_time.network import Collective, collective_seconds, group_of
+from accounting.step_time.traffic import Traffic
+from accounting.units import Floats
+from accounting.vocabulary import Schedule
+
+_BUBBLE: Mapping[Schedule, float] = {
+    Schedule.ONE_F_ONE_B: 1.0,
+    Schedule.GPIPE: 1.0,
+    Schedule.INTERLEAVED: 1.0,
+    Schedule.ZERO_BUBBLE: 1 / 3,
+    Schedule.DUALPIPE: 1 / 4,
+}
+"""Idle share of the classic bubble. Zero-bubble H1 fills two thirds of it with weight gradients (Qi 2023 §2.3); DualPipe
+has half as many idle slots, each about half as long (DeepSeek-V3 report, table 2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """(N, 1) each."""
+
+    slowest: Floats
+    """Seconds of one micro-batch in the slowest stage."""
+    stage: np.ndarray[tuple[int, ...], np.dtype[np.int64]]
+    """Its index."""
+    bubble: Floats
+    """Seconds of a step in which the slowest stage waits for the others."""
+
+
+def pipeline_times(clock: Clock, stages: Floats) -> Pipeline:
+    """Fill and drain around m micro-batches of the slowest stage. [second, (N, 1)]
+
+    step = m·t_max + (Σ t - t_max)·idle/v: every other stage is passed once to fill and drain, in v chunks when
+    interleaved. Source: Narayanan 2021 §2.2; Huang 2019 (GPipe).
+    """
+    recipe, layout = clock.scenario.recipe, clock.scenario.layout
+    stage = np.argmax(stages, axis=1, keepdims=True)
+    slowest = np.take_along_axis(stages, stage, axis=1)
+    others = stages.sum(axis=1, keepdims=True) - slowest
+    virtual = np.where(layout.pp > 1, np.maximum(layout.vpp, 1), 1)
+    bubble = np.maximum(others, 0.0) * _BUBBLE[recipe.schedule] / virtual
+    return Pipeline(slowest=slowest, stage=stage, bubble=np.where(layout.pp > 1, bubble, 0.0))
+
+
+def exchange(clock: Clock) -> tuple[Floats, Traffic]:
+    """(exposed seconds, traffic) of one micro-batch's exchanges in a middle stage, forward and backward. [(N, 1)]
+
+    2·v messages of tokens·h (a tp-th each under sequence parallelism) to the next stage and back, on the NIC where the
+    stages stand in different nodes. Source: Narayanan 2021 §4.1.
+    """
+    layout, engine = clock.scenario.layout, clock.engine
+    size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes / clock.norm_split
+    group = group_of(clock, np.minimum(layout.pp, 2), layout.count // layout.pp)
+    messages = np.where(layout.pp > 1, 2.0 * np.maximum(layout.vpp, 1), 0.0)
+    wire = collective_seconds(clock, Collective.POINT_TO_POINT, size, group)
+    host = engine.host_exchange_seconds * clock.device.host_factor
+    seconds = messages * (engine.pipeline_exposed * wire + host)
+    return seconds, Traffic(point_to_point=messages * size)

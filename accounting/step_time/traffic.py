@@ -1,0 +1,38 @@
+"""Bytes a device sends, by collective; sums and multiples of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from accounting.units import Bytes, Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes sent per device, float64 of shape (N, 1) until they are rounded once at the end."""
+
+    all_gather: Floats | float = 0.0
+    reduce_scatter: Floats | float = 0.0
+    all_reduce: Floats | float = 0.0
+    all_to_all: Floats | float = 0.0
+    point_to_point: Floats | float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(self)))
+
+    def times(self, factor: Floats | float) -> Traffic:
+        """The same, `factor` times."""
+        return Traffic(*(getattr(self, item.name) * factor for item in fields(self)))
+
+    def total(self) -> Floats | float:
+        """Over all collectives. [byte, (N, 1)]"""
+        return self.all_gather + self.reduce_scatter + self.all_reduce + self.all_to_all + self.point_to_point
+
+    def rounded(self, rows: int) -> dict[str, Bytes]:
+        """Whole bytes by collective, int64 of shape (rows, 1)."""
+        return {
+            item.name: np.broadcast_to(np.rint(getattr(self, item.name)), (rows, 1)).astype(np.int64)
+            for item in fields(self)
+        }
