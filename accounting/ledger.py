@@ -30,15 +30,27 @@ MOMENTS: tuple[Moment, ...] = (
     Moment(Phase.FORWARD, "loss"),
     Moment(Phase.BACKWARD, "loss"),
     Moment(Phase.BACKWARD, "last block"),
-    Moment(Phase.BACKWARD, "middle block"),
+    Moment(Phase.BACKWARD, "next-to-last block"),
     Moment(Phase.BACKWARD, "first block"),
     Moment(Phase.BACKWARD, "gradient reduction"),
     Moment(Phase.OPTIMIZER_STEP, "optimizer"),
     Moment(Phase.CHECKPOINT_SAVE, "save"),
 )
-LOAD, FIRST_GATHER, FORWARD_BLOCK, FORWARD_LOSS, BACKWARD_LOSS, LAST_BLOCK, MIDDLE_BLOCK, FIRST_BLOCK, REDUCTION, STEP, SAVE = MOMENTS
+(
+    LOAD,
+    FIRST_GATHER,
+    FORWARD_BLOCK,
+    FORWARD_LOSS,
+    BACKWARD_LOSS,
+    LAST_BLOCK,
+    NEXT_BLOCK,
+    FIRST_BLOCK,
+    REDUCTION,
+    STEP,
+    SAVE,
+) = MOMENTS
 FORWARD_MOMENTS = (FIRST_GATHER, FORWARD_BLOCK, FORWARD_LOSS)
-BACKWARD_MOMENTS = (BACKWARD_LOSS, LAST_BLOCK, MIDDLE_BLOCK, FIRST_BLOCK, REDUCTION)
+BACKWARD_MOMENTS = (BACKWARD_LOSS, LAST_BLOCK, NEXT_BLOCK, FIRST_BLOCK, REDUCTION)
 
 ByMoment = Mapping[Moment, Bytes | int]
 """Bytes a line holds at each moment; a moment left out holds nothing."""
@@ -58,6 +70,10 @@ class Line:
     bucket: Bucket
     amount: Callable[[Context], ByMoment]
     device: bool = True
+    dtype: Callable[[Context], str | None] | None = None
+    """What the bytes are stored in, where they have one dtype."""
+    divisor: Callable[[Context], Bytes] | None = None
+    """Ranks that share them."""
 
     @property
     def formula(self) -> str:

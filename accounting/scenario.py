@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from accounting.catalog import Accelerator, NodeType, Offer
 from accounting.facts.optimizers import Optimizer
 from accounting.facts.precisions import Precision
-from accounting.model import Adapter, Model
+from accounting.model import Adapter, Inventory, Model, Tensor, adapted
 from accounting.options import Options
 from accounting.units import Bytes
 from accounting.vocabulary import Attention, Engine, Place, RecomputeMode, Schedule
@@ -72,6 +72,23 @@ class Recipe:
     mean_sequence_length: int | None = None
     headroom: float = 0.0
     options: Options = Options()
+    inventory: Inventory = field(init=False)
+    """The tensors as they train: the model's own, or with an adapter's beside a frozen base."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "inventory", trained_inventory(self.model, self.adapter))
+
+
+def trained_inventory(model: Model, adapter: Adapter | None) -> Inventory:
+    """Tensors of a run: a bare count is one flat tensor; an adapter freezes the base and adds its own.
+
+    Raises ConfigError where the adapter names what the model does not have.
+    """
+    if model.inventory is None:
+        return Inventory(first=(Tensor(name="all", shape=(model.parameters,)),))
+    if adapter is None or model.architecture is None:
+        return model.inventory
+    return adapted(model.inventory, model.architecture, adapter).inventory
 
 
 class Columns:

@@ -1,0 +1,228 @@
+"""One candidate of an Estimate as the contract's JSON values."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from accounting.ledger import MOMENTS, Moment, Row
+from accounting.memory.outside import checkpoint_bytes, host_bytes_per_node, nvme_bytes_per_node
+from accounting.optimizer_laws import needs_shapes
+from accounting.vocabulary import Bucket, Phase
+
+if TYPE_CHECKING:
+    from accounting.estimate import Estimate
+
+COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "point_to_point")
+UNKNOWN_WITHOUT_ARCHITECTURE = (Bucket.ACTIVATIONS, Bucket.LOGITS_AND_LOSS)
+
+
+def answer_row(estimate: Estimate, index: int) -> dict[str, Any]:
+    """The contract's estimate answer for one candidate; numbers a model cannot have are null, with a warning."""
+    memory = memory_answer(estimate, index)
+    recipe = estimate.scenario.recipe
+    return {
+        "model": {
+            "slug": recipe.model.slug,
+            "parameters": recipe.model.parameters,
+            "trainable_parameters": recipe.inventory.trainable_parameters,
+            "active_parameters": recipe.model.active_parameters,
+        },
+        "memory": memory,
+        "time": time_answer(estimate, index),
+        "communication": communication_answer(estimate, index),
+        "assumptions": list(estimate.scenario.assumptions),
+        "warnings": list(dict.fromkeys((*estimate.scenario.warnings, *recipe.model.warnings, *own_warnings(estimate, index)))),
+    }
+
+
+def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+    """Lines, buckets, phases and the three levels for the worst stage of one candidate."""
+    stage = int(estimate.worst_stage[index, 0])
+    by_phase, moments = phases(estimate, index, stage)
+    peak_phase = max(by_phase, key=lambda phase: by_phase[phase])
+    capacity = int(estimate.scenario.machine.capacity_bytes[index, 0])
+    device = int(estimate.device_bytes[index, 0])
+    limit = int(estimate.limit_bytes[index, 0])
+    known = estimate.context.has_activations
+    weights, full = checkpoint_bytes(estimate.context)
+    high = int(estimate.device_bytes_high[index, 0])
+    peak_moment = moments[peak_phase]
+    return {
+        "lines": [line for row in estimate.ledger.rows if (line := line_answer(estimate, row, index, stage, moments))],
+        "by_bucket": buckets(estimate, index, stage, peak_moment),
+        "by_phase": {phase.value: by_phase[phase] for phase in Phase},
+        "moment_by_phase": {phase.value: moments[phase].name for phase in Phase},
+        "peak_phase": peak_phase.value,
+        "peak_allocated_bytes": by_phase[peak_phase],
+        "peak_reserved_bytes": int(estimate.peak_reserved_bytes[index, 0]),
+        "device_bytes": device,
+        "device_bytes_band": [int(estimate.device_bytes_low[index, 0]), high],
+        "overhead": overhead(estimate, index, stage),
+        "capacity_bytes": None if capacity < 0 else capacity,
+        "fits": fits_answer(device, limit, known=known),
+        "fits_at_upper": fits_answer(high, limit, known=known),
+        "headroom_bytes": None if capacity < 0 else capacity - device,
+        "host_bytes_per_node": int(host_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
+        "nvme_bytes_per_node": int(nvme_bytes_per_node(estimate.context)[index, 0]),
+        "worst_rank": {"pipeline_stage": stage, "why": why_worst(estimate, index, stage)},
+        "stages": stages(estimate, index),
+        "checkpoint_bytes": {"weights": weights, "full": full},
+    }
+
+
+def fits_answer(need: int, limit: int, *, known: bool) -> bool | None:
+    """States alone can rule a card out, never in."""
+    if limit < 0:
+        return None
+    if need > limit:
+        return False
+    return True if known else None
+
+
+def phases(estimate: Estimate, index: int, stage: int) -> tuple[dict[Phase, int], dict[Phase, Moment]]:
+    """Each phase at its worst moment on one stage."""
+    totals: dict[Phase, int] = {}
+    worst: dict[Phase, Moment] = {}
+    for moment in MOMENTS:
+        total = int(estimate.ledger.totals[moment][index, stage])
+        if moment.phase not in totals or total > totals[moment.phase]:
+            totals[moment.phase], worst[moment.phase] = total, moment
+    return totals, worst
+
+
+def bytes_at(estimate: Estimate, row: Row, moment: Moment, index: int, stage: int) -> int:
+    if moment not in row.by_moment:
+        return 0
+    return int(np.broadcast_to(row.by_moment[moment], estimate.ledger.shape)[index, stage])
+
+
+def line_answer(
+    estimate: Estimate, row: Row, index: int, stage: int, moments: dict[Phase, Moment]
+) -> dict[str, Any] | None:
+    """One line of the ledger; None where it holds nothing in any phase."""
+    by_phase = {phase.value: bytes_at(estimate, row, moments[phase], index, stage) for phase in Phase}
+    if not any(by_phase.values()):
+        return None
+    return {
+        "bucket": row.line.bucket.value,
+        "bytes_by_phase": by_phase,
+        "dtype": row.line.dtype(estimate.context) if row.line.dtype else None,
+        "formula": row.line.key,
+        "divisor": int(np.broadcast_to(row.line.divisor(estimate.context), estimate.ledger.shape)[index, stage])
+        if row.line.divisor
+        else 1,
+        "device": row.line.device,
+        "note": row.line.formula.split("\n", 1)[0],
+        "explanation": row.line.formula,
+    }
+
+
+def buckets(estimate: Estimate, index: int, stage: int, moment: Moment) -> dict[str, int | None]:
+    """The ledger at the peak, by bucket; sums to the peak exactly."""
+    totals: dict[str, int | None] = dict.fromkeys((bucket.value for bucket in Bucket), 0)
+    for row in estimate.ledger.rows:
+        if row.line.device:
+            totals[row.line.bucket] = (totals[row.line.bucket] or 0) + bytes_at(estimate, row, moment, index, stage)
+    if not estimate.context.has_activations:
+        totals |= dict.fromkeys((bucket.value for bucket in UNKNOWN_WITHOUT_ARCHITECTURE), None)
+        recipe = estimate.scenario.recipe
+        if recipe.model.inventory is None and needs_shapes(recipe.optimizer):
+            totals[Bucket.OPTIMIZER_STATES] = None
+    return totals
+
+
+def overhead(estimate: Estimate, index: int, stage: int) -> list[dict[str, Any]]:
+    """What stands between the allocated bytes and the driver's reading."""
+    device = estimate.device
+    parts = (
+        ("allocator_slack", device.slack, "reserved by the caching allocator, not handed out"),
+        ("context", device.context, "driver context of the process"),
+        ("communicators", device.communicators, "buffers of the collective library, one set per process group"),
+    )
+    return [{"name": name, "bytes": int(amount[index, stage]), "note": note} for name, amount, note in parts]
+
+
+def stages(estimate: Estimate, index: int) -> list[dict[str, Any]]:
+    """Every pipeline stage at its own peak."""
+    partition = estimate.context.partition
+    answers = []
+    for stage in range(int(estimate.scenario.layout.pp[index, 0])):
+        by_phase, moments = phases(estimate, index, stage)
+        worst = max(by_phase, key=lambda phase: by_phase[phase])
+        answers.append(
+            {
+                "pipeline_stage": stage,
+                "layers": int(partition.layers[index, stage]),
+                "peak_allocated_bytes": by_phase[worst],
+                "peak_phase": worst.value,
+                "by_bucket": buckets(estimate, index, stage, moments[worst]),
+            }
+        )
+    return answers
+
+
+def why_worst(estimate: Estimate, index: int, stage: int) -> str:
+    """Why this stage holds most, in words."""
+    count = int(estimate.scenario.layout.pp[index, 0])
+    if count == 1:
+        return "all ranks hold the same"
+    live = int(np.broadcast_to(estimate.context.partition.live_chunks, estimate.ledger.shape)[index, stage])
+    ends = {0: "the embedding", count - 1: "the head and the loss"}
+    held = f"{live} micro-batch{'es' if live != 1 else ''} in flight"
+    return f"{held} and {ends[stage]}" if stage in ends else held
+
+
+def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+    timing = estimate.timing
+    return {
+        "step_seconds": number(timing.step_seconds, index),
+        "parts": {name: number(part, index) for name, part in timing.parts.items()},
+        "tokens_per_second": number(timing.tokens_per_second, index),
+        "tokens_per_second_per_device": number(timing.tokens_per_second_per_device, index),
+        "mfu": number(timing.mfu, index),
+        "hfu": number(timing.hfu, index),
+        "peak_flops_per_device": number(estimate.scenario.machine.peak_flops, index),
+        "band": [number(timing.band[0], index), number(timing.band[1], index)],
+        "lines": [
+            {"formula": line.key, "seconds": number(line.seconds, index), "note": line.formula.split("\n", 1)[0]}
+            for line in timing.lines
+        ],
+    }
+
+
+def communication_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+    traffic = estimate.timing.traffic_bytes
+    by_collective = {name: whole(traffic[name], index) for name in COLLECTIVES}
+    known = [amount for amount in by_collective.values() if amount is not None]
+    return {"bytes_per_step_per_device": sum(known) if known else None, "by_collective": by_collective}
+
+
+def number(values: Any, index: int) -> float | None:
+    """A float of one candidate; null where it is not known."""
+    value = float(np.broadcast_to(values, (max(len(values), index + 1), 1))[index, 0])
+    return value if math.isfinite(value) else None
+
+
+def whole(values: Any, index: int) -> int | None:
+    value = float(values[index, 0])
+    return int(values[index, 0]) if math.isfinite(value) else None
+
+
+def own_warnings(estimate: Estimate, index: int) -> list[str]:
+    """What this estimate cannot know, and what a reader must."""
+    warnings = list(estimate.timing.warnings)
+    recipe = estimate.scenario.recipe
+    if not estimate.context.has_activations:
+        warnings.append(
+            "Model states only: activations, logits and time are not known without an architecture; give a config.json."
+        )
+    if recipe.model.inventory is None and needs_shapes(recipe.optimizer):
+        warnings.append(f"{recipe.optimizer.name} keeps states by tensor shape: a bare parameter count has no answer for them.")
+    if int(estimate.scenario.machine.capacity_bytes[index, 0]) < 0:
+        warnings.append("The catalog has no memory size for this device: fits is not known; give overrides.memory_bytes.")
+    if recipe.optimizer.caveat:
+        warnings.append(f"{recipe.optimizer.name}: {recipe.optimizer.caveat}")
+    return warnings

@@ -1,0 +1,91 @@
+"""The one composition: a Scenario in, an Estimate out. N = 1 for an explained answer, N = 10^6 for a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.answer import answer_row
+from accounting.ledger import MOMENTS, Ledger, fill
+from accounting.memory import MEMORY_LINES
+from accounting.memory.context import Context
+from accounting.memory.device import Device, device_bytes
+from accounting.scenario import Scenario
+from accounting.step_time import Timing, step_time
+from accounting.units import Bytes
+
+ENGINE_VERSION = "0.1.0"
+"""Changes whenever a number may change; see the changelog's "Numbers changed"."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes and seconds of every candidate, with the ledger they come from."""
+
+    scenario: Scenario
+    context: Context
+    ledger: Ledger
+    device: Device
+    timing: Timing
+
+    @property
+    def worst_stage(self) -> NDArray[np.int64]:
+        """Pipeline stage with the largest driver-visible peak. [(N, 1)]"""
+        return np.argmax(self.device.total, axis=1).reshape(-1, 1).astype(np.int64)
+
+    def at_worst(self, bytes_by_stage: Bytes) -> Bytes:
+        """The worst stage's value. [(N, 1)]"""
+        return np.take_along_axis(np.broadcast_to(bytes_by_stage, self.ledger.shape), self.worst_stage, axis=1)
+
+    @property
+    def peak_allocated_bytes(self) -> Bytes:
+        return self.at_worst(self.device.allocated)
+
+    @property
+    def peak_reserved_bytes(self) -> Bytes:
+        return self.at_worst(self.device.reserved)
+
+    @property
+    def device_bytes(self) -> Bytes:
+        return self.at_worst(self.device.total)
+
+    @property
+    def device_bytes_low(self) -> Bytes:
+        return self.at_worst(self.device.low)
+
+    @property
+    def device_bytes_high(self) -> Bytes:
+        return self.at_worst(self.device.high)
+
+    @property
+    def limit_bytes(self) -> Bytes:
+        """Capacity less the headroom asked for; -1 where the capacity is unknown. [(N, 1)]"""
+        capacity = self.scenario.machine.capacity_bytes
+        kept_free = np.ceil(capacity * self.scenario.recipe.headroom).astype(np.int64)
+        return np.where(capacity < 0, -1, capacity - kept_free)
+
+    def fits(self, *, upper: bool = False) -> NDArray[np.bool_]:
+        """Need against limit, at the expected value or at the upper end of the range; False where capacity is unknown."""
+        need = self.device_bytes_high if upper else self.device_bytes
+        return (self.limit_bytes >= 0) & (need <= self.limit_bytes)
+
+    def row(self, index: int = 0) -> dict[str, Any]:
+        """The contract's answer for one candidate."""
+        return answer_row(self, index)
+
+
+def estimate(scenario: Scenario) -> Estimate:
+    """Memory, time and traffic of every candidate of a scenario. Pure; raises nothing for a candidate that does not fit."""
+    context = Context(scenario)
+    ledger = fill(MEMORY_LINES, context)
+    peak = np.maximum.reduce([ledger.totals[moment] for moment in MOMENTS])
+    return Estimate(
+        scenario=scenario,
+        context=context,
+        ledger=ledger,
+        device=device_bytes(context, peak),
+        timing=step_time(scenario, context.partition),
+    )

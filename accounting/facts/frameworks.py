@@ -1,0 +1,41 @@
+"""Constants of the training frameworks and of the driver, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from accounting.units import MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeepSpeedDefaults:
+    """`zero_optimization` defaults, in elements. Source: deepspeed 0.19.8 runtime/zero/config.py."""
+
+    reduce_bucket_size: int = 500_000_000
+    prefetch_bucket_size: int = 50_000_000
+    max_live_parameters: int = 1_000_000_000
+    max_reuse_distance: int = 1_000_000_000
+    param_persistence_threshold: int = 100_000
+    sub_group_size: int = 1_000_000_000
+    overlap_comm: bool = False
+    """Off below stage 3."""
+
+
+DEEPSPEED = DeepSpeedDefaults()
+
+CUBLAS_WORKSPACE_BYTES = {"hopper": 32 * MIB, "older": 8_519_680}
+"""Per handle and stream, inside the allocator. Source: pytorch#120925, pytorch#95668."""
+CUBLAS_WORKSPACE_FROM_CAPABILITY = 9.0
+
+CONTEXT_BYTES = 520 * MIB
+"""CUDA context with lazy loading, outside the allocator. Source: measured 0.52 GiB on H100 (ml-engineering), 0.3 on older."""
+NCCL_FIRST_GROUP_BYTES = 560 * MIB
+"""First communicator of a process. Source: nccl#964 (544 MB for 2 devices, 688 MB for more), AIConfigurator 0.33-0.38 GiB."""
+NCCL_NEXT_GROUP_BYTES = 350 * MIB
+"""Each further one. Source: nccl#864 (1.6 GB for one group to about 6 GB for many is the upper end)."""
+
+ALLOCATOR_SLACK_FRACTION = 0.04
+"""Reserved over allocated less one: typical 1.02 to 1.10 (SimuMax 1/0.94, pith-train 1.10); 0.01 with expandable segments."""
+EXPANDABLE_SLACK_FRACTION = 0.01
+ALLOCATOR_SEGMENT_BYTES = 20 * MIB
+"""Smallest segment the caching allocator takes for blocks of 1 to 10 MiB. Source: CUDACachingAllocator."""

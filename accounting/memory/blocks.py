@@ -1,0 +1,228 @@
+"""Bytes one block keeps for its backward on a rank, what recomputation leaves of it, and its backward's own working set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.memory.numerics import Numerics
+from accounting.memory.saved import (
+    FUSED_QKV_FAMILIES,
+    GEMMA_FAMILIES,
+    SOFTMAX_IN_STREAM_DTYPE,
+    Block,
+    Saved,
+    Split,
+    block_rows,
+    kernel_of,
+)
+from accounting.partition import Partition
+from accounting.scenario import Layout, Recipe
+from accounting.units import Bytes, ceil_div
+from accounting.vocabulary import RecomputeMode
+
+MODULE_ALIASES: dict[str, tuple[str, ...]] = {
+    "core_attn": ("core_attention",),
+    "core_attention": ("core_attention",),
+    "attention": ("attention_input", "attention_norm", "qkv", "core_attention", "core_attention_output", "mla_up_proj"),
+    "mlp": ("mlp", "mlp_input"),
+    "mlp_act": ("mlp",),
+    "moe": ("moe", "router", "shared_experts", "mlp_input"),
+    "moe_act": ("moe",),
+    "shared_experts": ("shared_experts",),
+    "layernorm": ("layernorm",),
+    "mla_up_proj": ("mla_up_proj", "qkv"),
+}
+"""Names of Megatron-Core's `recompute_modules` and of the saved rows they free."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBytes:
+    """One block of one kind on a rank, (N, 1) each."""
+
+    full: Bytes
+    """Everything autograd keeps without recomputation."""
+    kept: Bytes
+    """What stays alive between the block's forward and backward under the recipe's recomputation."""
+    boundary: Bytes
+    """The block's input alone: what full recomputation keeps."""
+    working_set: Bytes
+    """Gradients of activations that live while the block's backward runs."""
+    weight_copies: Bytes
+    """16-bit copies of fp32 weights that autocast keeps until the backward has used them."""
+
+
+def divided(row: Saved, partition: Partition, layout: Layout, routed_tokens: Bytes, numerics: Numerics, kv_heads: int) -> Bytes:
+    """Bytes of one saved tensor on a rank. [byte, (N, 1)]"""
+    tokens = routed_tokens if row.routed else partition.tokens
+    sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
+    ways = {
+        Split.SEQUENCE: sequence_ways,
+        Split.GATHERED: np.ones_like(layout.tp) if numerics.gathered_whole else sequence_ways,
+        Split.TENSOR: layout.tp,
+        Split.KV: np.minimum(layout.tp, kv_heads),
+        Split.EXPERT: layout.etp,
+        Split.WHOLE: np.ones_like(layout.tp),
+    }[row.split]
+    return ceil_div(tokens * row.per_token + row.fixed, ways)
+
+
+def block_of(recipe: Recipe, layout: Layout, kind_index: int, numerics: Numerics) -> Block:
+    kind = recipe.inventory.kinds[kind_index]
+    architecture = recipe.model.architecture
+    assert architecture is not None
+    if kind.encoder and architecture.encoder is not None:
+        architecture = architecture.encoder
+    dropout = architecture.dropout if recipe.options.dropout is None else recipe.options.dropout
+    return Block(
+        architecture=architecture,
+        kind=kind,
+        numerics=numerics,
+        attention=recipe.attention,
+        options=recipe.options,
+        sequence=layout.sequence_length,
+        micro_batch=layout.micro_batch_size,
+        dropout=dropout,
+    )
+
+
+def routed_tokens(recipe: Recipe, partition: Partition, layout: Layout) -> Bytes:
+    """Tokens the busiest expert-parallel rank receives in a micro-batch, times experts per token. [(N, 1)]
+
+    Tokens enter divided by tp under sequence parallelism with more than one expert rank; balanced routing gives every
+    rank as many as it sends, times the imbalance. Source: Megatron-Core token dispatchers.
+    """
+    architecture = recipe.model.architecture
+    moe = architecture.moe if architecture else None
+    if moe is None:
+        return partition.tokens
+    own = np.where(layout.sequence_parallel, ceil_div(partition.tokens, layout.tp), partition.tokens) * layout.etp
+    own = np.where(layout.sequence_parallel, own, partition.tokens)
+    return np.ceil(own * (moe.top_k * recipe.options.expert_imbalance)).astype(np.int64)
+
+
+def block_bytes(recipe: Recipe, partition: Partition, layout: Layout, kind_index: int, numerics: Numerics) -> BlockBytes:
+    """Saved bytes of one block: all of them, and what the recipe's recomputation keeps."""
+    block = block_of(recipe, layout, kind_index, numerics)
+    routed = routed_tokens(recipe, partition, layout)
+    amounts = [
+        (row, divided(row, partition, layout, routed, numerics, block.architecture.kv_heads)) for row in block_rows(block)
+    ]
+    zero = np.zeros_like(partition.tokens)
+    copies = _weight_copies(recipe, partition, kind_index, numerics)
+    full = sum((amount for _, amount in amounts), zero)
+    sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
+    boundary = ceil_div(partition.tokens * numerics.residual * block.architecture.hidden_size, sequence_ways)
+    recompute = recipe.recompute
+    if recompute.mode is RecomputeMode.FULL:
+        kept = boundary
+    elif recompute.mode is RecomputeMode.SELECTIVE:
+        kept = _selective(recipe, partition, layout, block, amounts, boundary)
+    else:
+        kept = full
+    return BlockBytes(full, kept, boundary, working_set(block, partition, layout), copies)
+
+
+def _selective(
+    recipe: Recipe, partition: Partition, layout: Layout, block: Block, amounts: list[tuple[Saved, Bytes]], boundary: Bytes
+) -> Bytes:
+    """Under torch's operator policy the outputs of matrix products stay; under Megatron's the chosen modules go."""
+    zero = np.zeros_like(partition.tokens)
+    if recipe.options.selective_ac_option == "op":
+        return boundary + ceil_div(partition.tokens * _operator_policy(block), layout.tp)
+    names = recipe.options.recompute_modules or recipe.recompute.modules or ("core_attn",)
+    dropped = {module for name in names for module in MODULE_ALIASES.get(name, (name,))}
+    return sum((amount for row, amount in amounts if row.module not in dropped), zero)
+
+
+def _operator_policy(block: Block) -> int:
+    """Bytes per token kept by torchtitan's list: every second matrix product's output, and fused attention's.
+
+    Source: measured live bytes of selective checkpointing (activations §4).
+    """
+    architecture, e = block.architecture, block.numerics.compute
+    h, f = architecture.hidden_size, architecture.ffn_size
+    q, g = architecture.heads * architecture.head_dim, architecture.kv_heads * architecture.head_dim
+    if block.kind.mixture and architecture.moe is not None:
+        outputs = [q, g, g, h, architecture.moe.experts]
+    elif architecture.gated_mlp:
+        outputs = [q, g, g, h, f, f, h]
+    elif architecture.family in FUSED_QKV_FAMILIES:
+        outputs = [q + 2 * g, h, f, h]
+    else:
+        outputs = [q, g, g, h, f, h]
+    attention = 0 if kernel_of(block) in ("math", "eager") else e * q + 4 * architecture.heads
+    return e * sum(outputs[::2]) + attention
+
+
+def _weight_copies(recipe: Recipe, partition: Partition, kind_index: int, numerics: Numerics) -> Bytes:
+    """2 bytes per matrix weight of the block under autocast (experts' grouped products are not cast). [byte, (N, 1)]"""
+    zero = np.zeros_like(partition.tokens)
+    if not numerics.autocast:
+        return zero
+    return zero + sum(
+        (
+            2 * item.elements * item.tensor.count
+            for item in partition.local
+            if item.unit == kind_index and item.tensor.linear and not item.tensor.expert and item.tensor.trainable
+        ),
+        zero,
+    )
+
+
+# Bytes per (ffn unit, hidden unit) and token of the MLP moment of a block's backward: 16-bit, autocast, fp32.
+_MLP_MOMENT = {
+    "gated": ((4, 4), (4, 8), (8, 8)),
+    "plain": ((2, 4), (2, 10), (4, 8)),
+    "gelu_new": ((4, 4), (12, 8), (8, 8)),
+    "bert": ((2, 2), (2, 6), (4, 4)),
+    "gemma": ((4, -4), (4, 0), (8, 0)),
+}
+_GEMMA_FLOOR = (20, 24, 24)
+# Bytes per (score, hidden unit) and token of the attention moment with materialised scores.
+_SCORE_MOMENT = {
+    "stream": ((4, -2), (6, 0), (8, -4)),
+    "upcast": ((6, -6), (6, -6), (8, -8)),
+    "gemma": ((6, -24), (6, -22), (8, -24)),
+}
+
+
+def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
+    """Activation gradients alive inside one block's backward, beyond its saved tensors. [byte, (N, 1)]
+
+    The larger of the MLP moment and, with materialised scores, the attention moment, after whose start the MLP's own
+    saved tensors are gone. Source: measured peaks (activations §5, table of Y).
+    """
+    architecture, numerics = block.architecture, block.numerics
+    column = 2 if numerics.compute == 4 else 1 if numerics.autocast else 0
+    h = architecture.hidden_size
+    gemma = architecture.family in GEMMA_FAMILIES
+    per_ffn, per_hidden = _MLP_MOMENT[_mlp_law(block)][column]
+    width = architecture.ffn_size
+    if block.kind.mixture and architecture.moe is not None:
+        width = architecture.moe.expert_ffn_size * architecture.moe.top_k + architecture.moe.shared_ffn_size
+        per_ffn, per_hidden = ((4, 20), (8, 28), (8, 28))[column]
+    ways = np.maximum(layout.tp, 1)
+    sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
+    moment = ceil_div(partition.tokens * per_ffn * width, ways) + ceil_div(partition.tokens * per_hidden * h, sequence_ways)
+    if gemma:
+        moment = np.maximum(moment, partition.tokens * _GEMMA_FLOOR[column] * h)
+    if kernel_of(block) not in ("eager", "math"):
+        return moment
+    law = "gemma" if gemma else "stream" if architecture.family in SOFTMAX_IN_STREAM_DTYPE else "upcast"
+    per_score, per_hidden = _SCORE_MOMENT[law][column]
+    scores = ceil_div(partition.tokens * per_score * architecture.heads * block.sequence, ways)
+    freed = ceil_div(partition.tokens * 4 * numerics.compute * width, ways)
+    return np.maximum(moment, scores + ceil_div(partition.tokens * per_hidden * h, sequence_ways) - freed)
+
+
+def _mlp_law(block: Block) -> str:
+    architecture = block.architecture
+    if architecture.family in GEMMA_FAMILIES:
+        return "gemma"
+    if architecture.gated_mlp:
+        return "gated"
+    if architecture.family in ("bert", "roberta"):
+        return "bert"
+    return "gelu_new" if architecture.activation == "gelu_new" and not block.numerics.fused_activation else "plain"

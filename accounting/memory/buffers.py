@@ -1,0 +1,203 @@
+"""Engine buffers inside the allocator: gathered units, reduce buckets, pipeline and context-parallel exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from accounting.facts.dtypes import itemsize
+from accounting.facts.frameworks import DEEPSPEED, DeepSpeedDefaults
+from accounting.ledger import (
+    BACKWARD_MOMENTS,
+    BACKWARD_LOSS,
+    FIRST_BLOCK,
+    FIRST_GATHER,
+    FORWARD_BLOCK,
+    FORWARD_LOSS,
+    FORWARD_MOMENTS,
+    LAST_BLOCK,
+    NEXT_BLOCK,
+    REDUCTION,
+    ByMoment,
+    Line,
+    always,
+)
+from accounting.memory.context import Context
+from accounting.memory.sharding import FSDP
+from accounting.memory.states import full_gradients
+from accounting.units import Bytes, ceil_div
+from accounting.vocabulary import Bucket, Engine, RecomputeMode
+
+
+def gathered_units(context: Context) -> ByMoment:
+    """FSDP: unsharded units, their flat gather buffers, unsharded gradients and the reduce-scatter input.
+
+    bytes = d·R (root) + up to 3·d·U in the forward; d·R + 2·d·U + r·U + d·U in the backward; all of d·P kept with
+    reshard off (d compute bytes, r reduce bytes, U a block, R the root unit)
+
+    Alive: forward, backward. Source: measured peaks of FSDP2 (activations §7); FSDP1's own limit of two gathers.
+    """
+    if context.recipe.engine not in FSDP or not context.has_activations:
+        return {}
+    gather = itemsize(context.recipe.precision.activations)
+    reduce = itemsize(context.recipe.precision.reduce or context.recipe.precision.gradients or "fp32")
+    block, root, head = context.block_elements, context.root_elements, context.head_elements
+    whole = _stays_gathered(context)
+    alone = context.partition.shard_group == 1
+    layers = context.partition.layers
+    resident = np.where(whole, gather * (root + block * layers), gather * root)
+    unit = gather * block
+    prefetched = 0 if context.recipe.recompute.mode is RecomputeMode.FULL or whole else unit
+    scattered = np.where(layers > 1, reduce * block, 0)
+    own = 0 if whole else unit
+    gradient = unit
+    head_gradient = gather * head
+    moments = {
+        FIRST_GATHER: 2 * gather * (root + block),
+        FORWARD_BLOCK: resident + (2 * unit if whole else 3 * unit),
+        FORWARD_LOSS: resident + own,
+        BACKWARD_LOSS: resident + own,
+        LAST_BLOCK: resident + head_gradient + own + unit * (not whole) + gradient // 3,
+        NEXT_BLOCK: resident + head_gradient + own + unit * (not whole) + scattered + gradient // 3,
+        FIRST_BLOCK: resident + head_gradient + own + prefetched + scattered + gradient,
+        REDUCTION: gather * root + gather * root + np.where(alone, 0, reduce * root),
+    }
+    return {moment: np.asarray(amount + context.zero, dtype=np.int64) for moment, amount in moments.items()}
+
+
+def _stays_gathered(context: Context) -> bool:
+    """Reshard off: FSDP1's SHARD_GRAD_OP, FSDP2's reshard_after_forward=False."""
+    option = context.recipe.options.reshard_after_forward
+    return context.recipe.zero_stage == 2 if option is None else not option
+
+
+def reduce_buckets(context: Context) -> ByMoment:
+    """DDP's reducer buckets, or DeepSpeed's reduce (IPG) buckets of fixed size.
+
+    DDP: one more copy of all gradients unless gradients are views of the buckets, with more than one replica.
+    DeepSpeed: reduce_bucket_size elements · bytes (· 2 with overlap_comm), whatever the model; stage 3 from init on.
+
+    Alive: always under DDP and stage 3, else backward. Source: measured (optimizers, Sharding); DeepSpeed#1302.
+    """
+    recipe, options = context.recipe, context.recipe.options
+    if recipe.engine is Engine.DDP:
+        if options.gradient_as_bucket_view or recipe.optimizer.frees_gradients or recipe.options.optimizer_in_backward:
+            return {}
+        return always(np.where(context.partition.replicate_group * context.partition.shard_group > 1, full_gradients(context), 0))
+    if recipe.engine is not Engine.DEEPSPEED or not context.has_activations:
+        return {}
+    size = options.reduce_bucket_size or DEEPSPEED.reduce_bucket_size
+    bytes_each = itemsize(recipe.precision.gradients or recipe.precision.parameters)
+    if recipe.zero_stage == 3:
+        return always(size * itemsize(recipe.precision.parameters) * np.ones(context.partition.shape, dtype=np.int64))
+    if recipe.zero_stage == 0:
+        return {}
+    twice = 2 if (DEEPSPEED.overlap_comm if options.overlap_comm is None else options.overlap_comm) else 1
+    bucket = context.zero + size * min(bytes_each, itemsize(recipe.precision.activations)) * twice
+    return dict.fromkeys(BACKWARD_MOMENTS, bucket)
+
+
+def live_parameters(context: Context) -> ByMoment:
+    """DeepSpeed stage 3: gathered parameters that stay resident, prefetched ones, and the flat gather buffer.
+
+    elements = max(min(parameters, stage3_max_live_parameters, stage3_max_reuse_distance), largest block) + prefetch
+    bucket; small parameters stay gathered for good
+
+    Alive: forward, backward. Source: DeepSpeed partitioned_param_coordinator; DeepSpeed#4093.
+    """
+    recipe, options = context.recipe, context.recipe.options
+    if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != 3:
+        return {}
+    defaults: DeepSpeedDefaults = DEEPSPEED
+    elements = context.partition.elements()
+    limit = np.minimum(
+        options.stage3_max_live_parameters or defaults.max_live_parameters,
+        options.stage3_max_reuse_distance or defaults.max_reuse_distance,
+    )
+    prefetch = options.stage3_prefetch_bucket_size or defaults.prefetch_bucket_size
+    live = np.maximum(np.minimum(elements, limit), np.maximum(context.block_elements, context.head_elements))
+    size = itemsize(recipe.precision.activations)
+    gathered = np.minimum(live + prefetch, elements) * size
+    return dict.fromkeys((*FORWARD_MOMENTS, *BACKWARD_MOMENTS), gathered)
+
+
+def persistent_parameters(context: Context) -> ByMoment:
+    """DeepSpeed stage 3: tensors below the persistence threshold stay gathered.
+
+    bytes = sum of (padded) tensors with at most stage3_param_persistence_threshold elements · bytes
+
+    Alive: always. Source: measured (optimizers, Sharding).
+    """
+    recipe = context.recipe
+    if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != 3:
+        return {}
+    threshold = recipe.options.stage3_param_persistence_threshold or DEEPSPEED.param_persistence_threshold
+    total = context.zero
+    for item in context.trainable:
+        group = context.partition.shard_group
+        small = item.elements <= threshold
+        total = total + np.where(small, ceil_div(item.elements, group) * group, 0) * item.copies
+    return always(total * itemsize(recipe.precision.parameters))
+
+
+def pipeline_exchange(context: Context) -> ByMoment:
+    """Send and receive buffers between pipeline stages.
+
+    bytes = 2 · bytes of an activation · tokens · hidden / (tp under sequence parallelism), where pp > 1
+
+    Alive: forward and backward. Source: Megatron-Core p2p_communication.
+    """
+    architecture = context.recipe.model.architecture
+    if architecture is None:
+        return {}
+    ways = np.where(context.layout.sequence_parallel, context.layout.tp, 1)
+    one = ceil_div(context.partition.tokens * context.numerics.compute * architecture.hidden_size, ways)
+    held = 2 * one * (context.layout.pp > 1) * context.partition.active
+    return dict.fromkeys((FORWARD_BLOCK, FORWARD_LOSS, *BACKWARD_MOMENTS), held)
+
+
+def context_exchange(context: Context) -> ByMoment:
+    """Keys and values of other context-parallel ranks.
+
+    Ring: two chunks of k and v (one computed, one arriving). All-gather: k and v of the whole sequence. All-to-all:
+    a second copy of q, k and v.
+
+    Alive: the block moments. Source: Megatron-Core context parallel; DeepSpeed Ulysses.
+    """
+    architecture = context.recipe.model.architecture
+    if architecture is None:
+        return {}
+    e, tp = context.numerics.compute, context.layout.tp
+    q = architecture.heads * architecture.head_dim
+    pair = 2 * architecture.kv_heads * architecture.head_dim
+    tokens, cp = context.partition.tokens, context.layout.cp
+    style = context.recipe.options.cp_comm_type or "p2p"
+    widths: dict[str, Bytes | int] = {"p2p": 2 * pair, "all_gather": pair * cp, "a2a": q + pair, "a2a+p2p": q + 2 * pair}
+    held = np.where(cp > 1, ceil_div(tokens * e * widths[style], tp), 0) * context.partition.active
+    return dict.fromkeys((FORWARD_BLOCK, LAST_BLOCK, NEXT_BLOCK, FIRST_BLOCK), held)
+
+
+def megatron_units(context: Context) -> ByMoment:
+    """Megatron's own FSDP (stages 2, 3): two units of gathered weights and two of unsharded main gradients.
+
+    bytes = 2 · U · bytes of a weight (stage 3) + 2 · U · bytes of a gradient
+
+    Alive: forward, backward. Source: Megatron-FSDP double buffers; Megatron-LM#6314.
+    """
+    recipe = context.recipe
+    if recipe.engine is not Engine.MEGATRON or recipe.zero_stage < 2:
+        return {}
+    unit = np.maximum(context.block_elements, context.root_elements)
+    weights = 2 * unit * itemsize(recipe.precision.parameters) if recipe.zero_stage == 3 else context.zero
+    grads = 2 * unit * itemsize(recipe.precision.gradients or "fp32")
+    return dict.fromkeys(FORWARD_MOMENTS, weights) | dict.fromkeys(BACKWARD_MOMENTS, weights + grads)
+
+
+BUFFER_LINES: tuple[Line, ...] = (
+    Line("buffers.gathered_units", Bucket.COMMUNICATION_BUFFERS, gathered_units),
+    Line("buffers.reduce_buckets", Bucket.COMMUNICATION_BUFFERS, reduce_buckets),
+    Line("buffers.live_parameters", Bucket.COMMUNICATION_BUFFERS, live_parameters),
+    Line("buffers.persistent_parameters", Bucket.COMMUNICATION_BUFFERS, persistent_parameters),
+    Line("buffers.megatron_units", Bucket.COMMUNICATION_BUFFERS, megatron_units),
+    Line("buffers.pipeline_exchange", Bucket.COMMUNICATION_BUFFERS, pipeline_exchange),
+    Line("buffers.context_exchange", Bucket.COMMUNICATION_BUFFERS, context_exchange),
+)

@@ -1,0 +1,226 @@
+"""Everything several ledger lines share, worked out once per scenario and only when a line asks for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from accounting.facts.dtypes import itemsize, stored_bytes, tensor_constant_bytes
+from accounting.memory.blocks import BlockBytes, block_bytes
+from accounting.memory.numerics import Numerics, numerics_of
+from accounting.memory.sharding import Cut, Law, Piece, cut_pieces, law_of, stored_elements, whole_pieces
+from accounting.optimizer_laws import ModelFacts, TensorView
+from accounting.partition import LocalTensor, Partition, partition_of
+from accounting.scenario import Layout, Recipe, Scenario
+from accounting.units import Bytes, ceil_div
+from accounting.vocabulary import Engine, Place, RecomputeMode
+
+PERSISTENT_GRADIENT_ENGINES = (Engine.MEGATRON,)
+
+
+@dataclass(frozen=True, slots=True)
+class StageActivations:
+    """What the blocks of a stage keep, (N, S) each."""
+
+    held: Bytes
+    """All micro-batches in flight, at the end of a forward."""
+    one_micro_batch: Bytes
+    """The share of the micro-batch whose backward runs."""
+    one_block: Bytes
+    """What stays of one (the largest) block."""
+    recomputed: Bytes
+    """What recomputation brings back for the one block whose backward runs."""
+    working_set: Bytes
+    weight_copies: Bytes
+    """Autocast copies of the stage's weights alive at the end of a forward."""
+    weight_cache: Bytes
+    """Copies that only autocast's cache holds, until the forward ends."""
+    offloaded: Bytes
+    """Bytes of `held` that wait in host memory."""
+
+
+class Context:
+    """A scenario with its partition and the parts that lines share."""
+
+    def __init__(self, scenario: Scenario, partition: Partition | None = None) -> None:
+        self.scenario = scenario
+        self.recipe: Recipe = scenario.recipe
+        self.layout: Layout = scenario.layout
+        self.partition = partition_of(scenario) if partition is None else partition
+        self.numerics: Numerics = numerics_of(scenario.recipe)
+        self.law: Law = law_of(scenario.recipe.engine, scenario.recipe.zero_stage)
+        self.zero: Bytes = np.zeros(self.partition.shape, dtype=np.int64)
+
+    # --- tensors -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def trainable(self) -> list[LocalTensor]:
+        return [item for item in self.partition.local if item.tensor.trainable]
+
+    @cached_property
+    def frozen(self) -> list[LocalTensor]:
+        return [item for item in self.partition.local if not item.tensor.trainable]
+
+    @cached_property
+    def trainable_elements(self) -> Bytes:
+        """Trainable elements of a rank before data-parallel sharding. [(N, S)]"""
+        return self.partition.elements(trainable=True)
+
+    def pieces(self, *, divided: bool, part: str) -> list[Piece]:
+        """Arrays of the trainable tensors as a rank stores them; `part` names the precision field they rest in."""
+        if not divided:
+            return whole_pieces(self.trainable)
+        size = itemsize(getattr(self.recipe.precision, part) or self.recipe.precision.parameters)
+        return cut_pieces(self.law.cut, self.trainable, self.partition, size)
+
+    @cached_property
+    def state_pieces(self) -> list[Piece]:
+        """What the optimizer of a rank steps on."""
+        return self.pieces(divided=self.law.states, part="parameters")
+
+    @cached_property
+    def optimizer_views(self) -> list[tuple[TensorView, Bytes]]:
+        """The arrays the optimizer of a rank sees, and how many of each a stage's rank has."""
+        architecture = self.recipe.model.architecture
+        facts = ModelFacts(
+            hidden_size=architecture.hidden_size if architecture else 0,
+            heads=architecture.heads if architecture else 1,
+            elements=self.recipe.inventory.trainable_parameters,
+        )
+        views = []
+        for piece in self.state_pieces:
+            if piece.item is None:
+                views.append((TensorView(dims=piece.dims, model=facts), piece.copies))
+            else:
+                views.append((TensorView.of(piece.item.tensor, piece.dims, facts), piece.copies))
+        return views
+
+    def held_bytes(self, *, divided: bool, part: str) -> Bytes:
+        """Bytes of one copy of the trainable parameters in the dtype of `part`, divided or whole. [byte, (N, S)]"""
+        dtype = getattr(self.recipe.precision, part)
+        if dtype is None:
+            return self.zero
+        total = stored_elements(self.pieces(divided=divided, part=part), self.partition.shape) * itemsize(dtype)
+        return self.evenly(total) if divided and self.law.cut is Cut.EVEN else total
+
+    def evenly(self, total: Bytes) -> Bytes:
+        return ceil_div(total, self.partition.shard_group)
+
+    # --- frozen weights ------------------------------------------------------------------------------------------
+
+    @cached_property
+    def base_dtype(self) -> str:
+        adapter = self.recipe.adapter
+        return adapter.base_dtype if adapter is not None else self.recipe.precision.parameters
+
+    @cached_property
+    def frozen_bytes(self) -> Bytes:
+        """Frozen weights of a rank: quantised matrices, 16- or 32-bit embeddings, norms and head. [byte, (N, S)]"""
+        total = self.zero
+        engine, divided = self.recipe.engine, self.law.parameters
+        for item in self.frozen:
+            one = self.frozen_tensor_bytes(item)
+            quantised = self.is_quantised(item)
+            if divided and not (quantised and engine is Engine.DEEPSPEED):
+                one = ceil_div(one, self.partition.shard_group)
+            total = total + one * item.copies
+        return total
+
+    def is_quantised(self, item: LocalTensor) -> bool:
+        whole = self.base_dtype in ("fp32", "bf16", "fp16")
+        return not whole and item.tensor.quantisable
+
+    def frozen_tensor_bytes(self, item: LocalTensor) -> Bytes:
+        """One frozen tensor at rest. [byte, (N, 1)]"""
+        options = self.recipe.options
+        if self.is_quantised(item):
+            double = options.bnb_4bit_use_double_quant
+            stored = stored_bytes(self.base_dtype, item.elements, item.dims[0], double_quant=double)
+            return stored + tensor_constant_bytes(self.base_dtype, double_quant=double)
+        if self.base_dtype in ("fp32", "bf16", "fp16"):
+            size = itemsize(self.base_dtype)
+        else:
+            # Quantising loaders leave the rest in 16 bit; the k-bit preparation raises it to fp32.
+            size = 4 if options.prepare_model_for_kbit_training else 2
+        return item.elements * size
+
+    # --- units ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def block_elements(self) -> Bytes:
+        """Parameters of the largest block of a stage. [elements, (N, S)]"""
+        return self.partition.largest_unit()
+
+    @cached_property
+    def root_elements(self) -> Bytes:
+        """Parameters of a stage outside its blocks. [elements, (N, S)]"""
+        return self.partition.unit_elements(-1) * self.partition.active
+
+    @cached_property
+    def head_elements(self) -> Bytes:
+        """Parameters of the output head, tied or not, where it trains. [elements, (N, S)]"""
+        return self._root_matrix(("lm_head",)) if self._has_head else self._root_matrix(("embed_tokens",))
+
+    @cached_property
+    def _has_head(self) -> bool:
+        return any(item.tensor.module == "lm_head" for item in self.partition.local)
+
+    def _root_matrix(self, modules: tuple[str, ...]) -> Bytes:
+        total = self.zero
+        for item in self.trainable:
+            if item.unit == -1 and item.tensor.module in modules:
+                total = np.maximum(total, item.elements * (item.copies > 0))
+        return total * self.partition.is_last
+
+    # --- activations ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def has_activations(self) -> bool:
+        return self.recipe.model.architecture is not None
+
+    @cached_property
+    def blocks(self) -> tuple[BlockBytes, ...]:
+        kinds = range(len(self.recipe.inventory.kinds)) if self.has_activations else ()
+        return tuple(block_bytes(self.recipe, self.partition, self.layout, kind, self.numerics) for kind in kinds)
+
+    @cached_property
+    def stage(self) -> StageActivations:
+        """Sums over a stage's blocks under the recipe's recomputation. [byte, (N, S)]"""
+        one = kept_block = recomputed = working = copies = cache = self.zero
+        for block, count in zip(self.blocks, self.partition.kind_layers, strict=True):
+            here = count > 0
+            recomputing = self._recomputed_blocks(count)
+            one = one + block.kept * recomputing + block.full * (count - recomputing)
+            kept_block = np.maximum(kept_block, np.where(recomputing > 0, block.kept, block.full) * here)
+            recomputed = np.maximum(recomputed, (block.full - self._shared(block)) * (here & (recomputing > 0)))
+            working = np.maximum(working, block.working_set * here)
+            copies = copies + block.weight_copies * (count - recomputing)
+            cache = cache + block.weight_copies * recomputing
+        virtual = np.maximum(self.layout.vpp, 1)
+        held = ceil_div(one * self.partition.live_chunks, virtual)
+        micro_batch = ceil_div(one, virtual)
+        offloaded = np.maximum(held - 2 * kept_block, 0) if self.recipe.offload.activations is Place.CPU else self.zero
+        return StageActivations(
+            held - offloaded, np.maximum(micro_batch - offloaded, 0), kept_block, recomputed, working, copies, cache, offloaded
+        )
+
+    def _recomputed_blocks(self, count: Bytes) -> Bytes:
+        recompute = self.recipe.recompute
+        if recompute.mode is RecomputeMode.NONE:
+            return np.zeros_like(count)
+        chosen = ceil_div(count, recompute.every)
+        if self.recipe.options.selective_ac_option not in (None, "op"):
+            chosen = ceil_div(count, int(self.recipe.options.selective_ac_option or 1))
+        return chosen if recompute.layers is None else np.minimum(chosen, recompute.layers)
+
+    def _shared(self, block: BlockBytes) -> Bytes:
+        """What recomputation need not bring back: kept rows, or the block input where the first norm saves it itself."""
+        architecture = self.recipe.model.architecture
+        assert architecture is not None
+        if self.recipe.recompute.mode is RecomputeMode.SELECTIVE:
+            return block.kept
+        # An RMSNorm in plain 16 bit saves an fp32 copy, which does not share the checkpointed input.
+        copies = architecture.norm == "rmsnorm" and not self.numerics.fused_norm and self.numerics.residual == 2
+        return np.zeros_like(block.boundary) if copies else block.boundary

@@ -1,0 +1,72 @@
+"""From what the allocator hands out to what the driver shows: slack, context, communicators, and the likely range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.facts.bands import band_of
+from accounting.facts.frameworks import (
+    ALLOCATOR_SEGMENT_BYTES,
+    ALLOCATOR_SLACK_FRACTION,
+    CONTEXT_BYTES,
+    EXPANDABLE_SLACK_FRACTION,
+    NCCL_FIRST_GROUP_BYTES,
+    NCCL_NEXT_GROUP_BYTES,
+)
+from accounting.memory.context import Context
+from accounting.units import MIB, Bytes, pad_to
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """Driver's view of the worst moment, int64 of shape (N, S)."""
+
+    allocated: Bytes
+    slack: Bytes
+    context: Bytes
+    communicators: Bytes
+    low: Bytes
+    high: Bytes
+
+    @property
+    def reserved(self) -> Bytes:
+        """`torch.cuda.max_memory_reserved`."""
+        return self.allocated + self.slack
+
+    @property
+    def total(self) -> Bytes:
+        """What `nvidia-smi` shows for the process."""
+        return self.reserved + self.context + self.communicators
+
+
+def device_bytes(context: Context, allocated: Bytes) -> Device:
+    """Add what lies outside the allocated bytes.
+
+    reserved = allocated · (1 + slack), in 2 MiB steps, one small segment at least
+    device = reserved + context + communicators (one per parallel dimension in use, and the world's)
+
+    Source: CUDACachingAllocator; nccl#964; residuals on measured runs for the range (facts.bands).
+    """
+    options = context.recipe.options
+    fraction = EXPANDABLE_SLACK_FRACTION if options.expandable_segments else ALLOCATOR_SLACK_FRACTION
+    active = context.partition.active
+    extra = np.ceil(allocated * fraction).astype(np.int64) + ALLOCATOR_SEGMENT_BYTES
+    slack = np.where(active, pad_to(allocated + extra, 2 * MIB) - allocated, 0)
+    groups = communicator_groups(context)
+    nccl = np.where(groups > 0, NCCL_FIRST_GROUP_BYTES + (groups - 1) * NCCL_NEXT_GROUP_BYTES, 0) * active
+    fixed = CONTEXT_BYTES * active.astype(np.int64)
+    band = band_of(context.recipe.engine, adapter=context.recipe.adapter is not None)
+    reserved = allocated + slack
+    low = np.floor(reserved * band.low).astype(np.int64) + np.where(active, fixed // 2, 0)
+    high = np.ceil(reserved * band.high).astype(np.int64) + fixed + nccl
+    return Device(allocated, slack, fixed, nccl, low, np.maximum(high, reserved + fixed + nccl))
+
+
+def communicator_groups(context: Context) -> Bytes:
+    """Process groups with more than one rank that a rank opens, the world's among them. [(N, 1)]"""
+    layout = context.layout
+    degrees = (layout.dp_replicate, layout.dp_shard, layout.tp, layout.pp, layout.cp, layout.ep)
+    dimensions = sum(((degree > 1).astype(np.int64) for degree in degrees), np.zeros_like(layout.count))
+    return np.minimum(np.where(layout.count > 1, np.maximum(dimensions, 1), 0), 3)

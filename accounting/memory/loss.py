@@ -1,0 +1,103 @@
+"""The output head and the loss: often the largest item with a 128k vocabulary, alive when every block still is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from accounting.ledger import BACKWARD_LOSS, FORWARD_LOSS, ByMoment, Line
+from accounting.memory.context import Context
+from accounting.memory.saved import GEMMA_FAMILIES
+from accounting.units import Bytes, ceil_div
+from accounting.vocabulary import Bucket, Engine
+
+
+@dataclass(frozen=True, slots=True)
+class LossBytes:
+    """Bytes per logit: alive after the forward, at the forward's peak, at the backward's peak. 16-bit and fp32 compute."""
+
+    live: tuple[float, float]
+    forward: tuple[float, float]
+    backward: tuple[float, float]
+    source: str
+
+
+LOSS: dict[tuple[str, str], LossBytes] = {
+    ("standard", "torch"): LossBytes((4, 4), (10, 8), (12, 12), "Hugging Face loss, measured (activations §3)"),
+    ("standard", "megatron"): LossBytes((4, 4), (10, 8), (6, 8), "Megatron-Core vocab-parallel cross entropy"),
+    ("chunked", "torch"): LossBytes((4, 4), (6.5, 8.5), (5, 8), "8 chunks, upcast per chunk, measured (activations §3)"),
+    ("chunked", "megatron"): LossBytes((4, 4), (6.5, 8.5), (5, 8), "as torch"),
+    ("fused", "torch"): LossBytes((0, 0), (0, 0), (0, 0), "Liger fused linear cross entropy: chunks only"),
+    ("fused", "megatron"): LossBytes((2, 4), (2, 4), (4, 8), "Transformer Engine fused cross entropy: gradient in place"),
+}
+FUSED_CHUNK_BYTES_PER_LOGIT = 10
+"""A chunk of logits in 16 bit, its fp32 copy and gradient."""
+
+
+def logits(context: Context) -> ByMoment:
+    """Logits, their upcast, log-softmax and gradient on the last stage.
+
+    bytes = tokens · vocabulary / (tp where the head is vocabulary-parallel) · bytes per logit of the loss kernel
+
+    Alive: end of the forward (live + transient), start of the backward. Source: measured transients; Megatron-Core.
+    """
+    architecture = context.recipe.model.architecture
+    if architecture is None:
+        return {}
+    if not architecture.vocab_size or context.recipe.inventory.last == ():
+        return {}
+    count = _logit_count(context, architecture.vocab_size)
+    kind = context.recipe.options.loss
+    family = "megatron" if context.recipe.engine is Engine.MEGATRON else "torch"
+    law = LOSS[kind, family]
+    column = 1 if context.numerics.compute == 4 else 0
+    cap = context.numerics.compute if architecture.final_softcap or architecture.family in GEMMA_FAMILIES - {"gemma"} else 0
+    fused = _fused_chunks(context, architecture.hidden_size, architecture.vocab_size) if law.live[column] == 0 else 0
+    last = context.partition.is_last & context.partition.active
+    forward = (_scaled(count, law.forward[column] + cap) + fused) * last
+    backward = (_scaled(count, law.backward[column] + cap) + fused) * last
+    return {FORWARD_LOSS: forward, BACKWARD_LOSS: backward}
+
+
+def head_input(context: Context) -> ByMoment:
+    """The head's input and the shifted labels.
+
+    bytes = tokens · (bytes of an activation · hidden + 8) on the last stage; autocast adds its 16-bit head weight
+
+    Alive: forward and the start of the backward. Source: measured (activations §3).
+    """
+    architecture = context.recipe.model.architecture
+    if architecture is None:
+        return {}
+    partition, numerics = context.partition, context.numerics
+    last = partition.is_last & partition.active
+    kept = partition.tokens * (numerics.compute * architecture.hidden_size + 8)
+    copy = 2 * context.head_elements if numerics.autocast else context.zero
+    held = (kept * (context.head_elements > 0) + copy) * last
+    return dict.fromkeys((FORWARD_LOSS, BACKWARD_LOSS), held)
+
+
+def _logit_count(context: Context, vocabulary: int) -> Bytes:
+    """Logits of one micro-batch on a rank. torch's plan keeps them replicated only without loss parallelism."""
+    return context.partition.tokens * ceil_div(vocabulary, context.layout.tp)
+
+
+def _scaled(count: Bytes, per_logit: float) -> Bytes:
+    """`per_logit` is a multiple of 1/2: exact in integers."""
+    return ceil_div(count * int(2 * per_logit), 2)
+
+
+def _fused_chunks(context: Context, hidden: int, vocabulary: int) -> Bytes:
+    """Gradients of head weight and input, made in the forward, and one chunk of logits; chunks of about T·h/V tokens."""
+    size = context.numerics.compute
+    chunk = ceil_div(context.partition.tokens, max(-(-vocabulary // hidden), 1))
+    weight = np.where(context.head_elements > 0, ceil_div(hidden * vocabulary * size, context.layout.tp), 0)
+    chunk_bytes = chunk * ceil_div(vocabulary, context.layout.tp) * FUSED_CHUNK_BYTES_PER_LOGIT
+    return weight + context.partition.tokens * hidden * size + chunk_bytes
+
+
+LOSS_LINES: tuple[Line, ...] = (
+    Line("loss.logits", Bucket.LOGITS_AND_LOSS, logits),
+    Line("loss.head_input", Bucket.LOGITS_AND_LOSS, head_input),
+)

@@ -1,0 +1,56 @@
+"""Which number formats a step really computes in, and whose code runs it: the two things saved tensors depend on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from accounting.facts.dtypes import itemsize
+from accounting.facts.precisions import Precision
+from accounting.options import Options
+from accounting.scenario import Recipe
+from accounting.vocabulary import Engine
+
+AUTOCAST_ENGINES = (Engine.DDP, Engine.DEEPSPEED, Engine.IDEAL)
+"""Over fp32 parameters these run torch.autocast; FSDP casts its gathered units, Megatron its own copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Numerics:
+    compute: int
+    """Bytes of an activation that feeds a matrix product (e)."""
+    residual: int
+    """Bytes of the residual stream: fp32 under autocast."""
+    autocast: bool
+    fused: bool
+    """Fused norms and activations (Megatron, Transformer Engine, torch.compile) against the Hugging Face modules."""
+    fused_norm: bool
+    fused_activation: bool
+    gathered_whole: bool
+    """torch's tensor parallelism saves the gathered inputs whole; Megatron keeps the shard and gathers again."""
+
+
+def numerics_of(recipe: Recipe) -> Numerics:
+    """The formats and implementation of a recipe. Source: measured rules, activations §1, §2, §8."""
+    precision, options, engine = recipe.precision, recipe.options, recipe.engine
+    compute = itemsize(precision.activations)
+    autocast = engine in AUTOCAST_ENGINES and runs_autocast(precision)
+    megatron = engine is Engine.MEGATRON
+    fused = megatron or options.compile
+    return Numerics(
+        compute=compute,
+        residual=4 if autocast else compute,
+        autocast=autocast,
+        fused=fused,
+        fused_norm=_fused_norm(options, fused=fused),
+        fused_activation=fused,
+        gathered_whole=not megatron,
+    )
+
+
+def runs_autocast(precision: Precision) -> bool:
+    """True where 16-bit compute meets fp32 parameters without a cast copy kept by the engine."""
+    return itemsize(precision.activations) == 2 and precision.parameters == "fp32"
+
+
+def _fused_norm(options: Options, *, fused: bool) -> bool:
+    return fused if options.fused_norm is None else options.fused_norm
