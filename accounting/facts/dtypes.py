@@ -1,7 +1,7 @@
 """Number formats: how many bytes one element takes at rest, block scales included.
 
-`bytes_per_element` is an exact rational (NF4 is half a byte and one fp32 scale per 64 elements), `stored_bytes` the whole
-bytes of real tensors, where the last block is partial and scales are per row or per group.
+`bytes_per_element` is an exact rational (NF4 is half a byte and one fp32 scale per 64 elements), `stored_bytes` the
+whole bytes of real tensors, where the last block is partial and scales are per row or per group.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ _ROWS = (
         scale_block=128,
         scale_bytes=2,
         trainable=False,
-        source="GPTQ checkpoints: int32-packed weights, fp16 scales and packed 4-bit zeros per group of 128, int32 g_idx",
+        source="GPTQ checkpoints: packed weights, fp16 scales and packed 4-bit zeros per group of 128, int32 g_idx",
     ),
 )
 DTYPES: Mapping[str, Dtype] = MappingProxyType({row.name: row for row in _ROWS})
@@ -171,7 +171,8 @@ def stored_bytes(
 def _gptq_bytes(count: Bytes, out: Bytes, group: int) -> Bytes:
     columns = count // np.maximum(out, 1)
     groups = ceil_div(columns, group)
-    return ceil_div(count, 2) + 2 * out * groups + 4 * ceil_div(out, 8) * groups + 4 * columns
+    size: Bytes = ceil_div(count, 2) + 2 * out * groups + 4 * ceil_div(out, 8) * groups + 4 * columns
+    return size
 
 
 def tensor_constant_bytes(name: str, *, double_quant: bool = False) -> int:

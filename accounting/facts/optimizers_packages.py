@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from accounting.facts.optimizers_rows import (
     Constant,
     Optimizer,
@@ -30,14 +32,14 @@ _VERSIONS = {
 }
 
 
-def _package(name: str, library: str, title: str, slots: tuple[Slot, ...], **fields: object) -> Optimizer:
-    row: dict[str, object] = {
+def _package(name: str, library: str, title: str, slots: tuple[Slot, ...], **fields: Any) -> Optimizer:
+    row: dict[str, Any] = {
         "library": library,
         "library_version": _VERSIONS[library],
         "source": f"measured with {library} {_VERSIONS[library]}: {title}",
         **fields,
     }
-    return Optimizer(name=name, title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=name, title=title, slots=slots, **row)
 
 
 _FREE = "No schedule to set, but evaluation needs the averaged weights: call eval() before and train() after."
@@ -46,9 +48,9 @@ _KAHAN = "16-bit parameters get a Kahan compensation buffer of their own size by
 _INT_STEP = Constant(name="step", bytes=4, per="group")
 
 
-def _optimi(name: str, title: str, count: int, *extra: Slot, step: bool = True, **fields: object) -> Optimizer:
-    kahan: bool = fields.pop("kahan", True)  # type: ignore[assignment]
-    options: tuple[Option, ...] = fields.pop("options", ())  # type: ignore[assignment]
+def _optimi(name: str, title: str, count: int, *extra: Slot, step: bool = True, **fields: Any) -> Optimizer:
+    kahan: bool = fields.pop("kahan", True)
+    options: tuple[Option, ...] = fields.pop("options", ())
     first = () if not count else (moments(count),)
     return _package(
         name,
@@ -118,8 +120,8 @@ _SINGLE = (
             Slot(name="zero_start", extent="scalar", where="zero"),
         ),
         options=(size("slice_p", 1, "Keeps every k-th element of the step-size statistics."), _BETA1),
-        caveat="Finds its own learning rate at the price of four buffers; slice_p=11 brings it near Adam's two. A tensor "
-        "that is all zero at the first step keeps one scalar instead of its start.",
+        caveat="Finds its own learning rate at the price of four buffers; slice_p=11 brings it near Adam's two. A "
+        "tensor that is all zero at the first step keeps one scalar instead of its start.",
     ),
     _package("adan", "adan-pytorch", "Adan", (moments(4),), caveat="Four buffers: twice Adam's state."),
     _package(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from accounting.facts.optimizers_rows import (
     Constant,
     Optimizer,
@@ -29,14 +31,15 @@ _EMBEDDINGS = flag(
     "Embedding weights keep fp32 states (bitsandbytes' StableEmbedding, transformers.Trainer on every nn.Embedding).",
 )
 _UNORM = Slot(name="unorm_vec", extent="scalar", storage="fp32")
+_QUANTISED_BITS = 8
 _IN_PLACE = (Temporary(kind="fused"),)
 
 
-def _bnb(name: str, title: str, states: int, bits: int, **fields: object) -> Optimizer:
-    extra: tuple[Slot, ...] = fields.pop("extra", ())  # type: ignore[assignment]
-    options: tuple[Option, ...] = fields.pop("options", ())  # type: ignore[assignment]
-    quantised = bits == 8
-    row: dict[str, object] = {
+def _bnb(name: str, title: str, states: int, bits: int, **fields: Any) -> Optimizer:
+    extra: tuple[Slot, ...] = fields.pop("extra", ())
+    options: tuple[Option, ...] = fields.pop("options", ())
+    quantised = bits == _QUANTISED_BITS
+    row: dict[str, Any] = {
         "library": "bitsandbytes",
         "library_version": "0.50.2",
         "source": f"{_BNB}: bitsandbytes.optim.{title}",
@@ -48,7 +51,7 @@ def _bnb(name: str, title: str, states: int, bits: int, **fields: object) -> Opt
         **fields,
     }
     slots = (moments(states, "blockwise8" if quantised else "fp32"), *extra)
-    return Optimizer(name=name, title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=name, title=title, slots=slots, **row)
 
 
 _PAGED = {"paged": True}
@@ -78,14 +81,14 @@ _BITSANDBYTES = (
         "AdEMAMix32bit",
         2,
         32,
-        caveat="This class misses its double buffer and allocates two states instead of three; its step fails on a CPU. "
-        "Use `ademamix`.",
+        caveat="This class misses its double buffer and allocates two states instead of three; its step fails on a "
+        "CPU. Use `ademamix`.",
     ),
 )
 
 
-def _ao(name: str, title: str, storage: str, block: int, **fields: object) -> Optimizer:
-    row: dict[str, object] = {
+def _ao(name: str, title: str, storage: str, block: int, **fields: Any) -> Optimizer:
+    row: dict[str, Any] = {
         "library": "torchao",
         "library_version": "0.18.0",
         "source": f"{_AO}: torchao.optim.{title}",
@@ -106,7 +109,7 @@ def _ao(name: str, title: str, storage: str, block: int, **fields: object) -> Op
         moments(1, storage, when="amsgrad"),
         Slot(name="step", extent="scalar", storage="fp32", host=True),
     )
-    return Optimizer(name=name, title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=name, title=title, slots=slots, **row)
 
 
 _TORCHAO = (
@@ -142,8 +145,8 @@ _TRANSFORMERS = (
         state_rule="fp32",
         temporaries=(Temporary(copies=2.0, itemsize=4, half_copies=4.0),),
         source="measured with transformers 5.24.0: transformers.optimization.Adafactor",
-        caveat="The second moment of a matrix is a rank-1 approximation (row and column means), always fp32; there is no "
-        "first moment unless beta1 is set.",
+        caveat="The second moment of a matrix is a rank-1 approximation (row and column means), always fp32; there is "
+        "no first moment unless beta1 is set.",
     ),
 )
 QUANTISED_ROWS = (*_BITSANDBYTES, *_TORCHAO, *_TRANSFORMERS)

@@ -1,15 +1,14 @@
 """What a row of the optimizer registry says: slots of state, constants, step temporary, options, caveat.
 
-A row holds no code. State is a sum of slots; a slot is `count` buffers of an *extent* (how many elements, by the tensor's
-shape) in a *storage* (how many bytes those elements take) for the tensors *where* a predicate holds. Extents, storages
-and predicates are the few functions of `accounting.optimizer_laws`, named here.
+A row holds no code. State is a sum of slots; a slot is `count` buffers of an *extent* (how many elements, by the
+tensor's shape) in a *storage* (how many bytes those elements take) for the tensors *where* a predicate holds. Extents,
+storages and predicates are the few functions of `accounting.optimizer_laws`, named here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
 
 Scalar = bool | int | float | str | None
 OptionValue = Scalar | tuple[str, ...] | tuple[float, ...]
@@ -129,16 +128,16 @@ class Alias:
 
     name: str
     optimizer: str
-    options: Mapping[str, OptionValue] = MappingProxyType({})
+    options: Mapping[str, OptionValue] = field(default_factory=dict)
 
 
 STEP = Slot(name="step", extent="scalar", storage="fp32", host=True, device_when=("fused", "capturable"))
 """torch's 0-d fp32 counter: on the host unless a kernel on the device must read it."""
 
 
-def moments(count: int, storage: str = "parameter", **fields: str) -> Slot:
+def moments(count: int, storage: str = "parameter", *, where: str = "all", when: str | None = None) -> Slot:
     """`count` full-size buffers per tensor."""
-    return Slot(name="moments", count=count, storage=storage, **fields)
+    return Slot(name="moments", count=count, storage=storage, where=where, when=when)
 
 
 def momentum_option(*, required: bool = False, default: float = 0.0) -> Option:

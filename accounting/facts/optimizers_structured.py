@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from accounting.facts.optimizers_rows import (
     Constant,
@@ -29,10 +30,10 @@ _TRAP = (
 _MEASURED = "measured on small shapes with"
 
 
-def _low_rank(name: str, title: str, slots: tuple[Slot, ...], caveat: str, **fields: object) -> Optimizer:
+def _low_rank(name: str, title: str, slots: tuple[Slot, ...], caveat: str, **fields: Any) -> Optimizer:
     version = {"galore-torch": "1.0", "apollo-torch": "1.0.3"}
     library = "apollo-torch" if name.startswith("apollo") else "galore-torch"
-    row: dict[str, object] = {
+    row: dict[str, Any] = {
         "library": library,
         "library_version": version[library],
         "options": (size("rank", 128, _RANK), _TARGETS),
@@ -42,7 +43,7 @@ def _low_rank(name: str, title: str, slots: tuple[Slot, ...], caveat: str, **fie
         "needs_matrices": True,
         **fields,
     }
-    return Optimizer(name=name, title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=name, title=title, slots=slots, **row)
 
 
 _PLAIN = moments(2, where="not_projected")
@@ -118,8 +119,8 @@ _PO = {"library": "pytorch_optimizer", "library_version": "4.1.0"}
 _SQUARES = "Its matrices grow with the square of a dimension: a vocabulary-sized one alone can exceed a device."
 
 
-def _second_order(name: str, title: str, slots: tuple[Slot, ...], **fields: object) -> Optimizer:
-    row: dict[str, object] = {
+def _second_order(name: str, title: str, slots: tuple[Slot, ...], **fields: Any) -> Optimizer:
+    row: dict[str, Any] = {
         **_PO,
         "temporaries": (Temporary(copies=2.0),),
         "source": f"{_MEASURED} pytorch_optimizer 4.1.0: {title}",
@@ -127,7 +128,7 @@ def _second_order(name: str, title: str, slots: tuple[Slot, ...], **fields: obje
         "needs_matrices": True,
         **fields,
     }
-    return Optimizer(name=name, title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=name, title=title, slots=slots, **row)
 
 
 _PYTORCH_OPTIMIZER = (
@@ -167,8 +168,8 @@ _HEAVY = {"library": "heavyball", "library_version": "3.2.1"}
 _STEP_AND_LR = (Constant(name="step", bytes=8), Constant(name="prev_lr", bytes=4, per="group"))
 
 
-def _heavy(name: str, title: str, slots: tuple[Slot, ...], **fields: object) -> Optimizer:
-    row: dict[str, object] = {
+def _heavy(name: str, title: str, slots: tuple[Slot, ...], **fields: Any) -> Optimizer:
+    row: dict[str, Any] = {
         **_HEAVY,
         "constants": _STEP_AND_LR,
         "state_rule": "fp32",
@@ -177,7 +178,7 @@ def _heavy(name: str, title: str, slots: tuple[Slot, ...], **fields: object) -> 
         "caveat": "Moments are fp32 whatever the parameters' dtype (storage_dtype); compiles its step.",
         **fields,
     }
-    return Optimizer(name=f"{name}-heavyball", title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=f"{name}-heavyball", title=title, slots=slots, **row)
 
 
 def _stored(count: int) -> tuple[Slot, ...]:

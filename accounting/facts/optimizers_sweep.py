@@ -1,10 +1,12 @@
 """pytorch_optimizer 4.1.0 with default options: most of its rows differ in two or three numbers, so they are a table.
 
-Rules of the uniform rows were fitted on a list of odd shapes and then confirmed on a real GPT-2; those of the shaped rows
-were read off per-tensor measurements. Names carry the library as a suffix: same name, other bytes.
+Rules of the uniform rows were fitted on a list of odd shapes and then confirmed on a real GPT-2; those of the shaped
+rows were read off per-tensor measurements. Names carry the library as a suffix: same name, other bytes.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from accounting.facts.optimizers_rows import Constant, Optimizer, Slot, moments
 
@@ -12,15 +14,15 @@ _SUFFIX = "-pytorch-optimizer"
 _CAVEAT = "Defaults of pytorch_optimizer 4.1.0; the moments follow the parameters' dtype."
 
 
-def _row(title: str, slots: tuple[Slot, ...], **fields: object) -> Optimizer:
-    row: dict[str, object] = {
+def _row(title: str, slots: tuple[Slot, ...], **fields: Any) -> Optimizer:
+    row: dict[str, Any] = {
         "library": "pytorch_optimizer",
         "library_version": "4.1.0",
         "source": f"measured with pytorch_optimizer 4.1.0: {title}",
         "caveat": _CAVEAT,
         **fields,
     }
-    return Optimizer(name=f"{title.lower()}{_SUFFIX}", title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=f"{title.lower()}{_SUFFIX}", title=title, slots=slots, **row)
 
 
 def _scalars(count: int, storage: str = "parameter") -> tuple[Slot, ...]:
@@ -30,9 +32,9 @@ def _scalars(count: int, storage: str = "parameter") -> tuple[Slot, ...]:
 _UNIFORM: dict[int, str] = {
     0: "SGD SGDW PID ROSE Fromage SCIONLight",
     1: "Lion Tiger SignSGD SCION LARS QHM AccSGD Gravity BCOS SGDP EmoLynx ScheduleFreeSGD",
-    2: "AdamP AdamC AdamS AdaBelief AdaBound Yogi LaProp PAdam Aida ADOPT Kate FOCUS PNM MSVAG SRMM RAdam EXAdam DualAdam "
-    "Ano AvaGrad FTRL Grams SimplifiedAdEMAMix ScheduleFreeAdamW ScheduleFreeRAdam AdaMuon TAM GaLore Fira APOLLO AdamWSN "
-    "EmoNavi AdaDelta AdaMax",
+    2: "AdamP AdamC AdamS AdaBelief AdaBound Yogi LaProp PAdam Aida ADOPT Kate FOCUS PNM MSVAG SRMM RAdam EXAdam "
+    "DualAdam Ano AvaGrad FTRL Grams SimplifiedAdEMAMix ScheduleFreeAdamW ScheduleFreeRAdam AdaMuon TAM GaLore Fira "
+    "APOLLO AdamWSN EmoNavi AdaDelta AdaMax",
     3: "AdEMAMix MARS GrokFastAdamW Ranger AdaMod AdaTAM Adai AdamG AggMo DiffGrad ApolloDQN VSGD BSAM",
     4: "Adan AdaPNM AdaShift AdaSmooth",
     5: "Ranger21",

@@ -6,6 +6,8 @@ temporary: live storages counted through one step at zero weight decay's and mom
 
 from __future__ import annotations
 
+from typing import Any
+
 from accounting.facts.optimizers_rows import (
     STEP,
     Constant,
@@ -32,16 +34,16 @@ _FOLLOWS = "The moments follow the parameters' dtype: bf16 weights without an fp
 _FUSED_KERNEL = Temporary(kind="fused")
 
 
-def _scalar(name: str, **fields: bool) -> Slot:
-    return Slot(name=name, extent="scalar", storage="fp32", **fields)
+def _scalar(name: str) -> Slot:
+    return Slot(name=name, extent="scalar", storage="fp32")
 
 
 def _copies(foreach: float, loop: float) -> tuple[Temporary, ...]:
     return (Temporary(kind="foreach", copies=foreach), Temporary(copies=loop))
 
 
-def _torch(name: str, title: str, slots: tuple[Slot, ...], **fields: object) -> Optimizer:
-    row: dict[str, object] = {
+def _torch(name: str, title: str, slots: tuple[Slot, ...], **fields: Any) -> Optimizer:
+    row: dict[str, Any] = {
         "library": "torch",
         "library_version": _VERSION,
         "source": f"{_SOURCE}: torch.optim.{title}",
@@ -49,7 +51,7 @@ def _torch(name: str, title: str, slots: tuple[Slot, ...], **fields: object) -> 
         "temporaries": _copies(1.0, 1.0),
         **fields,
     }
-    return Optimizer(name=name, title=title, slots=slots, **row)  # type: ignore[arg-type]
+    return Optimizer(name=name, title=title, slots=slots, **row)
 
 
 TORCH_ROWS = (
@@ -131,8 +133,8 @@ TORCH_ROWS = (
         ),
         options=(flag("foreach", "Multi-tensor kernels; off by default because they cost memory."),),
         temporaries=(Temporary(copies=2.0), Temporary(kind="foreach", copies=2.0)),
-        caveat="The second moment of a matrix is a rank-1 approximation (row and column means) in the parameters' dtype, "
-        "and there is no first moment.",
+        caveat="The second moment of a matrix is a rank-1 approximation (row and column means) in the parameters' "
+        "dtype, and there is no first moment.",
     ),
     _torch(
         "muon",

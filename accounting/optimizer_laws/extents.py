@@ -98,7 +98,7 @@ def squares(view: TensorView, options: Options) -> Bytes:
 
 def merged_squares(view: TensorView, options: Options) -> Bytes:
     """Sum of s² of the tensor as a matrix of its first dimension by the rest; a side of 1, or a vector, has none."""
-    if view.rank < 2:
+    if not view.matrix:
         return _zero(view)
     merged = (product(view.dims[:1]), product(view.dims[1:]))
     return _zero(view) + sum(np.where(size > 1, size**2, 0) for size in merged)
@@ -113,8 +113,9 @@ def kron_factors(view: TensorView, options: Options) -> Bytes:
     """Sum of s², or of s where a dimension is 1 or above the limit, or the tensor is a vector; 1 for a 0-d tensor."""
     if view.rank == 0:
         return scalar(view, options)
-    matrix = view.rank >= 2
-    return _zero(view) + sum(np.where(matrix & (size > 1) & (size <= _KRON_LIMIT), size**2, size) for size in view.dims)
+    return _zero(view) + sum(
+        np.where(view.matrix & (size > 1) & (size <= _KRON_LIMIT), size**2, size) for size in view.dims
+    )
 
 
 def block_squares(view: TensorView, options: Options) -> Bytes:
@@ -123,7 +124,8 @@ def block_squares(view: TensorView, options: Options) -> Bytes:
     shapes = np.stack(np.broadcast_arrays(_zero(view), *view.dims), axis=-1)[..., 1:]
     unique, position = np.unique(shapes.reshape(-1, view.rank), axis=0, return_inverse=True)
     counts = np.array([_block_squares(tuple(map(int, shape)), block) for shape in unique], dtype=np.int64)
-    return counts[np.ravel(position)].reshape(shapes.shape[:-1])
+    counted: Bytes = counts[np.ravel(position)].reshape(shapes.shape[:-1])
+    return counted
 
 
 def _block_squares(shape: tuple[int, ...], block: int) -> int:
@@ -133,7 +135,7 @@ def _block_squares(shape: tuple[int, ...], block: int) -> int:
             merged.append(size)
         else:
             merged[-1] *= size
-    if len(merged) == 1 or max(merged) > _BLOCK_LIMIT:
+    if len(merged) == 1 or max(merged) > _BLOCK_LIMIT or 0 in shape:
         return 0
     edges = [[*range(0, size, block), size] for size in merged]
     blocks = math.prod(len(edge) - 1 for edge in edges)
@@ -172,13 +174,13 @@ def low_rank_factored(view: TensorView, options: Options) -> Bytes:
 def random_projector(view: TensorView, options: Options) -> Bytes:
     """r·k, the rank not clipped."""
     shorter, _ = _sides(view)
-    return options["rank"] * shorter
+    return int(options["rank"]) * shorter
 
 
 def random_low_rank(view: TensorView, options: Options) -> Bytes:
     """r·max(a, b), the rank not clipped."""
     _, longer = _sides(view)
-    return options["rank"] * longer
+    return int(options["rank"]) * longer
 
 
 def log_rank(view: TensorView, options: Options) -> Bytes:
@@ -197,8 +199,8 @@ _MINI_PER_ROW = (
 def adam_mini(view: TensorView, options: Options) -> Bytes:
     """Adam-mini's second moments by the parameter's NAME, as its code matches them, in its order.
 
-    bias: n; query and key: one per head, n / (hidden²/heads); embedding, head, value, output, MLP: one per row; anything
-    else: one per tensor.
+    bias: n; query and key: one per head, n / (hidden²/heads); embedding, head, value, output, MLP: one per row;
+    anything else: one per tensor.
     """
     name = view.name.lower()
     if "bias" in name:

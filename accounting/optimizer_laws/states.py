@@ -38,15 +38,15 @@ def _projected(view: TensorView, options: Options) -> bool:
 PREDICATES: Mapping[str, Callable[[TensorView, Options], bool]] = MappingProxyType(
     {
         "all": lambda view, options: True,
-        "matrix": lambda view, options: view.rank >= 2,
-        "vector": lambda view, options: view.rank < 2,
+        "matrix": lambda view, options: view.matrix,
+        "vector": lambda view, options: not view.matrix,
         "one_dimensional": lambda view, options: view.rank == 1,
-        "two_dimensional": lambda view, options: view.rank == 2,
+        "two_dimensional": lambda view, options: view.two_dimensional,
         "hidden": lambda view, options: view.hidden,
         "not_hidden": lambda view, options: not view.hidden,
         "projected": _projected,
         "not_projected": lambda view, options: not _projected(view, options),
-        "matrix_not_projected": lambda view, options: view.rank >= 2 and not _projected(view, options),
+        "matrix_not_projected": lambda view, options: view.matrix and not _projected(view, options),
         "zero": lambda view, options: view.zero_initialised,
         "nonzero": lambda view, options: not view.zero_initialised,
     }

@@ -13,6 +13,7 @@ from accounting.units import Bytes, Floats
 
 _SAMPLE_SIDE = 4096
 _NEWTON_SCHULZ_STEPS = 5
+_HALF = 2
 
 
 def step_temporary(optimizer: Optimizer, options: Options) -> Temporary:
@@ -43,21 +44,21 @@ def step_temporary_bytes(
     temporary = step_temporary(optimizer, options)
     width = temporary.itemsize or parameter_itemsize
     copies = temporary.copies
-    if parameter_itemsize == 2 and temporary.half_copies is not None:
+    if parameter_itemsize == _HALF and temporary.half_copies is not None:
         copies = temporary.half_copies
     if temporary.kind == "fused" or not views:
         return np.asarray(0, dtype=np.int64)
     if temporary.kind == "foreach":
-        return _rounded(copies * width * _all(views))
+        return _scaled(copies * width, _all(views))
     if temporary.kind == "newton-schulz":
         hidden = [view for view, _ in views if view.hidden]
         rest = [(view, count) for view, count in views if not view.hidden]
-        return np.maximum(_rounded(copies * width * _largest(hidden)), parameter_itemsize * _all(rest))
-    return _rounded(copies * width * _largest([view for view, _ in views]))
+        return np.maximum(_scaled(copies * width, _largest(hidden)), parameter_itemsize * _all(rest))
+    return _scaled(copies * width, _largest([view for view, _ in views]))
 
 
-def _rounded(amount: Floats) -> Bytes:
-    return np.ceil(amount).astype(np.int64)
+def _scaled(factor: float, elements: Bytes) -> Bytes:
+    return np.asarray(np.ceil(factor * elements), dtype=np.int64)
 
 
 def _all(views: Sequence[tuple[TensorView, Bytes | int]]) -> Bytes:
@@ -81,8 +82,8 @@ def step_traffic_bytes_per_element(
 ) -> float:
     """Device memory traffic of one step per local parameter. [byte per parameter]
 
-    fused: 2·state + 2·parameter + gradient + copy (the 16-bit weights written from a master); the foreach default streams
-    `moved_elements` elements in their place. States are those of a 4096 × 4096 matrix.
+    fused: 2·state + 2·parameter + gradient + copy (the 16-bit weights written from a master); the foreach default
+    streams `moved_elements` elements in their place. States are those of a 4096 × 4096 matrix.
     Source: element counts of torch's kernels; time model 5.9 (34 to 38 bytes for mixed-precision Adam with clipping).
     """
     side = np.asarray(_SAMPLE_SIDE, dtype=np.int64)
@@ -100,8 +101,8 @@ def step_flops(optimizer: Optimizer, options: Options, view: TensorView) -> Floa
     steps · (4·r²·n + 2·r³), r the shorter, n the longer side. Source: time model 5.9.
     """
     if step_temporary(optimizer, options).kind != "newton-schulz" or not view.hidden:
-        return view.elements * 0.0
+        return np.zeros(np.shape(view.elements))
     steps = complete_options(optimizer, options).get("ns_steps", _NEWTON_SCHULZ_STEPS)
     shorter = np.minimum(view.dims[0], view.dims[1]).astype(np.float64)
     longer = np.maximum(view.dims[0], view.dims[1]).astype(np.float64)
-    return steps * (4.0 * shorter**2 * longer + 2.0 * shorter**3)
+    return np.asarray(steps * (4.0 * shorter**2 * longer + 2.0 * shorter**3), dtype=np.float64)

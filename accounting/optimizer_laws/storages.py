@@ -68,7 +68,7 @@ def _torchao(elements: Bytes, context: StorageContext, quantised: Bytes) -> Byte
 
 
 def torchao8(elements: Bytes, context: StorageContext) -> Bytes:
-    """n + 4·n/block + a private 1,024-byte map, where n >= 4096 and the block divides it; else the parameter's dtype."""
+    """n + 4·n/block + a private 1,024-byte map, where n >= 4096 and the block divides it; else parameter dtype."""
     return _torchao(elements, context, elements + 4 * (elements // context.options["block_size"]) + 1024)
 
 

@@ -11,6 +11,7 @@ from accounting.units import Bytes
 
 _EMBEDDING_ROLES = frozenset({"embedding", "position"})
 _HEAD_ROLE = "head"
+_MATRIX_RANK = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,16 @@ class TensorView:
         return len(self.dims)
 
     @property
+    def matrix(self) -> bool:
+        """Two dimensions or more."""
+        return self.rank >= _MATRIX_RANK
+
+    @property
+    def two_dimensional(self) -> bool:
+        """Exactly two dimensions."""
+        return self.rank == _MATRIX_RANK
+
+    @property
     def elements(self) -> Bytes:
         """Product of the dimensions; 1 for a 0-d tensor."""
         return product(self.dims)
@@ -63,7 +74,7 @@ class TensorView:
     @property
     def hidden(self) -> bool:
         """A matrix inside the network: 2-D, no embedding, no head."""
-        return self.rank == 2 and not self.embedding and self.role != _HEAD_ROLE
+        return self.two_dimensional and not self.embedding and self.role != _HEAD_ROLE
 
 
 def product(dims: tuple[Bytes, ...]) -> Bytes:
