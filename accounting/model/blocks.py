@@ -20,7 +20,14 @@ Parts = tuple[tuple[str, int], ...]
 
 
 def linear(
-    name: str, sizes: tuple[int, int], word: str, role: str, *, cut: str | None = COLUMN, bias: bool = False, count: int = 1
+    name: str,
+    sizes: tuple[int, int],
+    word: str,
+    role: str,
+    *,
+    cut: str | None = COLUMN,
+    bias: bool = False,
+    count: int = 1,
 ) -> list[Tensor]:
     """Weight [out, in] and bias of a linear layer; `sizes` is (out, in)."""
     return _matrix(name, sizes, ((word, sizes[0]),), role, cut=cut, bias=bias, count=count)
@@ -56,7 +63,9 @@ def _matrix(
     return [weight, offset]
 
 
-def norm(architecture: Architecture, name: str, shape: tuple[int, ...] | None = None, bias: bool = True) -> list[Tensor]:
+def norm(
+    architecture: Architecture, name: str, shape: tuple[int, ...] | None = None, bias: bool = True
+) -> list[Tensor]:
     """Weight, and for a LayerNorm bias, over the hidden size or `shape`."""
     if not architecture.norm_weight:
         return []
@@ -67,7 +76,9 @@ def norm(architecture: Architecture, name: str, shape: tuple[int, ...] | None = 
     return tensors
 
 
-def block_tensors(architecture: Architecture, *, mixture: bool, attention: str, first: bool = False) -> tuple[Tensor, ...]:
+def block_tensors(
+    architecture: Architecture, *, mixture: bool, attention: str, first: bool = False
+) -> tuple[Tensor, ...]:
     """Every tensor of a block; `first` adds what only the first one holds (T5's relative positions)."""
     names = class_names(architecture.family)
     if attention == "linear" and architecture.linear_attention is not None:
@@ -79,7 +90,7 @@ def block_tensors(architecture: Architecture, *, mixture: bool, attention: str, 
     if first and "relative_buckets" in architecture.extra:
         shape = (architecture.extra["relative_buckets"], architecture.heads)
         place = "SelfAttention.relative_attention_bias.weight"
-        tensors.append(Tensor(name=place, shape=shape, role="position", tensor_parallel_dim=1))
+        tensors.append(Tensor(name=place, shape=shape, role="attention", tensor_parallel_dim=1))
     if architecture.cross_attention:
         tensors += _cross_attention(architecture, names)
     moe = architecture.moe
@@ -161,15 +172,14 @@ def _latent_attention(architecture: Architecture, names: ClassNames) -> list[Ten
     tensors += norm(architecture, "self_attn.kv_a_layernorm", (rank,))
     expanded = (a * (mla.qk_nope_head_dim + mla.v_head_dim), rank)
     tensors += linear("self_attn.kv_b_proj", expanded, "kv_b_proj", "attention")
-    return tensors + linear(
-        names.name("o_proj"), (h, a * mla.v_head_dim), "o_proj", "attention", cut=ROW, bias=bias
-    )
+    return tensors + linear(names.name("o_proj"), (h, a * mla.v_head_dim), "o_proj", "attention", cut=ROW, bias=bias)
 
 
 def _linear_attention(architecture: Architecture, shape: LinearAttention) -> list[Tensor]:
     """The gated delta rule: projections, a short depth-wise convolution, decay and step per head, a gated norm."""
     h, key, value, heads = architecture.hidden_size, shape.key_width, shape.value_width, shape.value_heads
     mixed = 2 * key + value
+    widths: Parts
     if shape.fused_projections:
         widths = (("in_proj_qkvz", mixed + value), ("in_proj_ba", 2 * heads))
     else:
@@ -178,7 +188,12 @@ def _linear_attention(architecture: Architecture, shape: LinearAttention) -> lis
     for word, width in widths:
         tensors += linear(f"linear_attn.{word}", (width, h), word, "attention")
     tensors += [
-        Tensor(name="linear_attn.conv1d.weight", shape=(mixed, 1, shape.convolution), role="attention", tensor_parallel_dim=0),
+        Tensor(
+            name="linear_attn.conv1d.weight",
+            shape=(mixed, 1, shape.convolution),
+            role="attention",
+            tensor_parallel_dim=0,
+        ),
         Tensor(name="linear_attn.dt_bias", shape=(heads,), role="attention", tensor_parallel_dim=0),
         Tensor(name="linear_attn.A_log", shape=(heads,), role="attention", tensor_parallel_dim=0),
         Tensor(name="linear_attn.norm.weight", shape=(shape.value_head_dim,), role="norm"),

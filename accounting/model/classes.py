@@ -26,7 +26,12 @@ LLAMA_NAMES: Final[Mapping[str, str]] = {
     "lm_head": "lm_head",
 }
 
-_NORMS: Final = ("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm", "post_feedforward_layernorm")
+_NORMS: Final = (
+    "input_layernorm",
+    "post_attention_layernorm",
+    "pre_feedforward_layernorm",
+    "post_feedforward_layernorm",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,9 +89,7 @@ _BERT: Final = ClassNames(names=_BERT_NAMES, norms=("attention.output.LayerNorm"
 _CLIP: Final = ClassNames(names=_CLIP_NAMES, norms=("layer_norm1", "layer_norm2"))
 
 CLASSES: Final[Mapping[str, ClassNames]] = {
-    "gpt2": ClassNames(
-        names=_gpt2_names(), norms=("ln_1", "ln_2"), fused_qkv="attn.c_attn", convolution_weights=True
-    ),
+    "gpt2": ClassNames(names=_gpt2_names(), norms=("ln_1", "ln_2"), fused_qkv="attn.c_attn", convolution_weights=True),
     "gpt_bigcode": ClassNames(names=_gpt2_names(), norms=("ln_1", "ln_2"), fused_qkv="attn.c_attn"),
     "gpt_neo": ClassNames(
         names={**_gpt2_names(attention="attn.attention"), "o_proj": "attn.attention.out_proj"}, norms=("ln_1", "ln_2")

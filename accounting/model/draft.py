@@ -15,7 +15,7 @@ _SIZES: Final = ("layers", "hidden_size", "heads", "ffn_size", "vocab_size")
 
 
 def finish_windows(draft: Draft) -> None:
-    """Which blocks look through the sliding window: a listed pattern, every block but each n-th, or those from one on."""
+    """Which blocks look through the sliding window: a listed pattern, all but each n-th, or those from one on."""
     if draft.get("sliding_window") in (0, MISSING):
         draft["sliding_window"] = None
     layers, period, start = draft["layers"], draft.get("window_period", 1), draft.get("window_from", 0)
@@ -48,7 +48,9 @@ def build(reader: Reader, draft: Draft) -> Architecture:
         raise ConfigError(reader.faults)
     architecture = _architecture(reader, draft)
     if inventory_of(architecture).parameters > MAX_PARAMETERS:
-        reader.fault("", "too_large", f"these sizes make more than {MAX_PARAMETERS} parameters, the largest counted here")
+        reader.fault(
+            "", "too_large", f"these sizes make more than {MAX_PARAMETERS} parameters, the largest counted here"
+        )
         raise ConfigError(reader.faults)
     return architecture
 

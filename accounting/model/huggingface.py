@@ -190,7 +190,9 @@ def _size(reader: Reader, field: str, aliases: tuple[str, ...], default: Any, fa
 
 def _read_layer_types(reader: Reader, draft: Draft) -> None:
     """The file's own list of attention kinds, where it holds one."""
-    listed = reader.items("layer_types", lambda item: isinstance(item, str) and item in _LAYER_TYPES, ", ".join(_LAYER_TYPES))
+    listed = reader.items(
+        "layer_types", lambda item: isinstance(item, str) and item in _LAYER_TYPES, ", ".join(_LAYER_TYPES)
+    )
     if listed is None:
         return
     if len(listed) != draft["layers"]:

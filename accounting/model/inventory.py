@@ -11,7 +11,7 @@ _BERT_LIKE = ("bert", "roberta")
 
 
 def inventory_of(architecture: Architecture) -> Inventory:
-    """Every parameter tensor of a model: embeddings, blocks in pipeline order (an encoder's first), final norm and head.
+    """Every parameter tensor: embeddings, blocks in pipeline order (an encoder's first), final norm and head.
 
     Tied weights stand once, under the embedding. Buffers (DeepSeek-V3's router correction) are no parameters and are
     not here, nor is a multi-token-prediction module.
@@ -115,9 +115,9 @@ def _head(architecture: Architecture) -> list[Tensor]:
     tensors: list[Tensor] = []
     if "projection" in extra and architecture.encoder is not None:
         width = extra["projection"]
-        tensors.append(Tensor(name="visual_projection.weight", shape=(width, h), linear=True, role="head"))
+        tensors.append(Tensor(name="visual_projection.weight", shape=(width, h), linear=True))
         text = (width, architecture.encoder.hidden_size)
-        tensors.append(Tensor(name="text_projection.weight", shape=text, linear=True, role="head"))
+        tensors.append(Tensor(name="text_projection.weight", shape=text, linear=True))
         tensors.append(Tensor(name="logit_scale", shape=()))
     roberta_head = architecture.family == "roberta" and architecture.head == "classification"
     if "pooler" in extra and not roberta_head:
@@ -133,7 +133,9 @@ def _language_head(architecture: Architecture, names: ClassNames) -> list[Tensor
     tensors = linear(
         names.name("lm_head"), (architecture.vocab_size, width), "lm_head", "head", bias=architecture.head_bias
     )
-    bias = [Tensor(name=t.name, shape=t.shape, role="head", module="lm_head", tensor_parallel_dim=0) for t in tensors[1:]]
+    bias = [
+        Tensor(name=t.name, shape=t.shape, role="head", module="lm_head", tensor_parallel_dim=0) for t in tensors[1:]
+    ]
     return bias if architecture.tied_embeddings else [*tensors[:1], *bias]
 
 
@@ -155,4 +157,4 @@ def _classifier(architecture: Architecture, names: ClassNames) -> list[Tensor]:
     if architecture.family == "roberta":
         tensors += linear("classifier.dense", (h, h), "classifier_dense", "other", cut=None, bias=True)
     name = "score" if architecture.causal else "classifier"
-    return tensors + linear(name, (labels, h), name, "head", cut=None, bias=not architecture.causal)
+    return tensors + linear(name, (labels, h), name, "other", cut=None, bias=not architecture.causal)

@@ -42,13 +42,17 @@ MAX_PARAMETERS: Final = 2**56
 """A model larger than this is refused: at 100 bytes a parameter its bytes still fit an int64."""
 
 
+SHOWN: Final = 60
+"""Characters of a client's value that a message quotes."""
+
+
 def shown(value: object) -> str:
     """A value as an error message quotes it, cut where a client sent a novel."""
     try:
         text = repr(value)
     except ValueError:  # an integer beyond Python's limit of printed digits
         text = "a number of thousands of digits"
-    return text if len(text) <= 60 else text[:57] + "..."
+    return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 
 def nearest(word: str, known: Collection[str]) -> str:
@@ -117,7 +121,7 @@ class Reader:
             if default is MISSING:
                 others = f" (or {', '.join(keys[1:])})" if len(keys) > 1 else ""
                 self.fault(key, "required", f"{key}{others} is missing and has no default; state it")
-            elif default is not None:
+            elif default is not None and default != 0.0 or default is False:
                 self.default_used(key, default)
             return default
         if found is None:

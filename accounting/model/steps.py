@@ -82,7 +82,7 @@ def _expanded(reader: Reader, draft: Draft) -> list[str] | None:
     def group(item: Any) -> bool:
         return (
             isinstance(item, list)
-            and len(item) == 2
+            and len(item) == len(("kinds", "times"))
             and isinstance(item[0], list)
             and all(kind in ("global", "local") for kind in item[0])
             and isinstance(item[1], int)

@@ -68,12 +68,13 @@ ENCODERS: Final[Mapping[str, Family]] = {
     ),
     "clip": Family(
         defaults={"activation": "quick_gelu"},
-        traits=_VISION_TRAITS,
+        # The norm that the class spells pre_layrnorm stands right after the embeddings.
+        traits={**_VISION_TRAITS, "embedding_norm": True, "dropout": 0.0},
         inner="vision_config",
         steps=(steps.patches,),
     ),
     "clip_text_model": Family(
         defaults={"activation": "quick_gelu"},
-        traits={**_VISION_TRAITS, "vocab_size": None, "causal": False},
+        traits={key: value for key, value in _VISION_TRAITS.items() if key not in ("vocab_size", "max_positions")},
     ),
 }
