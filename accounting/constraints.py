@@ -107,10 +107,8 @@ def _product(layout: Layout) -> NDArray[np.int64]:
 
 def _blocks(recipe: Recipe) -> int:
     """Blocks that a pipeline can spread; 0 where the model is a bare count or a list of tensors."""
-    architecture = recipe.model.architecture
-    if architecture is None:
-        return 0
-    return architecture.layers + (architecture.encoder.layers if architecture.encoder else 0)
+    inventory = recipe.model.inventory
+    return len(inventory.pattern) if inventory is not None else 0
 
 
 def _shape(check: Callable[[Architecture, Recipe, Layout], Any]) -> Callable[[Recipe, Layout], Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
@@ -27,8 +27,8 @@ INVALID: Final = object()
 class Faults:
     """The faults of one request, in the order they were found."""
 
-    def __init__(self) -> None:
-        self.found: list[Fault] = []
+    def __init__(self, found: Iterable[Fault] = ()) -> None:
+        self.found = list(found)
 
     def add(self, pointer: str, code: str, detail: str) -> None:
         fault = Fault(pointer, code, detail)
@@ -164,7 +164,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One of a closed list. `aliases` are spellings people bring along, mapped to the list's own."""
+    """One of a closed list, whatever its case."""
 
     words: tuple[str, ...]
 
@@ -172,13 +172,13 @@ class Word:
         if not isinstance(value, str):
             faults.add(pointer, "wrong_type", f"{shown(value)} is not a text: {', '.join(self.words)}")
             return INVALID
-        word = value.lower()
-        if word not in self.words:
-            hint = nearest(word, self.words)
+        found = next((word for word in self.words if word.lower() == value.lower()), None)
+        if found is None:
+            hint = nearest(value, self.words)
             listed = ", ".join(self.words)
             faults.add(pointer, "unknown_value", f"{shown(value)} is none of: {listed}{hint}")
             return INVALID
-        return word
+        return str(found)
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "enum": list(self.words)}
@@ -292,20 +292,22 @@ class Record:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Either:
-    """A name, or an object that spells it out."""
+    """A word, an object that spells it out, or a list: the JSON type tells which."""
 
-    word: Kind
-    record: Kind
+    word: Kind | None = None
+    record: Kind | None = None
+    items: Kind | None = None
 
     def read(self, value: object, pointer: str, faults: Faults) -> Any:
-        if isinstance(value, str):
-            return self.word.read(value, pointer, faults)
-        if isinstance(value, dict):
-            return self.record.read(value, pointer, faults)
-        faults.add(pointer, "wrong_type", f"{shown(value)} is neither a text nor an object")
+        for json_type, kind in ((str, self.word), (dict, self.record), (list, self.items)):
+            if kind is not None and isinstance(value, json_type):
+                return kind.read(value, pointer, faults)
+        names = {"a text": self.word, "an object": self.record, "a list": self.items}
+        wanted = " or ".join(name for name, kind in names.items() if kind is not None)
+        faults.add(pointer, "wrong_type", f"{shown(value)} is not {wanted}")
         return INVALID
 
     def schema(self) -> dict[str, Any]:
-        return {"oneOf": [self.word.schema(), self.record.schema()]}
+        return {"oneOf": [kind.schema() for kind in (self.word, self.record, self.items) if kind is not None]}

@@ -1,0 +1,86 @@
+"""What the search is asked: a plan request with every default filled in and every name looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from accounting.catalog import Accelerator, NodeType, Offer
+from accounting.facts.optimizers import Optimizer
+from accounting.facts.precisions import Precision
+from accounting.model import Model
+from accounting.scenario import Offload, Recompute
+from accounting.vocabulary import Attention, Engine
+
+Axis = tuple[int, ...] | None
+"""Values to try; None = the search chooses them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Devices a team already has."""
+
+    slug: str
+    accelerator: Accelerator
+    node_type: NodeType
+    count: int
+    usd_per_device_hour: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constraints:
+    deadline_hours: float | None = None
+    budget_usd: float | None = None
+    memory_headroom: float = 0.05
+    """Share of the capacity that stays free."""
+    risk: str = "upper"
+    """`upper`: the upper end of the memory band must fit; `expected`: device_bytes must."""
+    max_price_age_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goodput:
+    checkpoint_seconds: float = 60.0
+    restart_seconds: float = 600.0
+    failures_per_device_hour: float = 5e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanProblem:
+    request: Mapping[str, Any]
+    """The request with every default filled in, JSON values only."""
+    model: Model
+    model_request: Any
+    """What stands for the model in an estimate request."""
+    tokens: int | None
+    sequence_length: int
+    global_batch_tokens: int | None
+    accelerators: tuple[Accelerator, ...]
+    offers: tuple[Offer, ...]
+    """Prices left by providers, regions, pricing and accelerators, in catalog order."""
+    offer_nodes: tuple[NodeType | None, ...]
+    """The machine behind each offer."""
+    node_types: Mapping[str, NodeType]
+    """By accelerator slug: the machine assumed where a device has no offer."""
+    pool: Pool | None
+    optimizers: tuple[tuple[Optimizer, Mapping[str, Any]], ...]
+    precisions: tuple[Precision, ...]
+    engines: tuple[Engine, ...]
+    zero_stages: tuple[int, ...]
+    tp: Axis
+    pp: Axis
+    cp: Axis
+    ep: Axis
+    micro_batch_sizes: Axis
+    recomputes: tuple[Recompute, ...]
+    offloads: tuple[Offload, ...]
+    attention: Attention
+    max_count: int
+    min_count: int
+    constraints: Constraints = Constraints()
+    goodput: Goodput = Goodput()
+    objective: str = "cost"
+    option_count: int = 10
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = field(default=())
