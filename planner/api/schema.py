@@ -9,12 +9,16 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 
 from planner.api.answers import COMPONENTS, ref
+from planner.api.listings import LISTINGS
 from planner.api.problems import MEDIA_TYPE
 from planner.requests import request_schemas
 
 JSON = "application/json"
 ESTIMATE_REQUEST = {JSON: ref("EstimateRequest")}
 PLAN_REQUEST = {JSON: ref("PlanRequest")}
+ESTIMATE_ANSWER = ref("Estimate")
+PLAN_ANSWER = ref("Plan")
+PLAN_LIST = ref("PlanList")
 
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -58,7 +62,10 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """drf-spectacular's last step: add the shared components and every operation's problems."""
-    result.setdefault("components", {}).setdefault("schemas", {}).update({**COMPONENTS, **request_schemas()})
+    schemas = result.setdefault("components", {}).setdefault("schemas", {})
+    schemas.update({**COMPONENTS, **request_schemas()})
+    for listing in LISTINGS:
+        schemas.update(listing.components())
     for operations in result["paths"].values():
         for method in METHODS & set(operations):
             operation = operations[method]
