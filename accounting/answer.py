@@ -195,7 +195,7 @@ def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
 
 def communication_answer(estimate: Estimate, index: int) -> dict[str, Any]:
     traffic = estimate.timing.traffic_bytes
-    by_collective = {name: whole(traffic[name], index) for name in COLLECTIVES}
+    by_collective = {name: whole(traffic[name], index) if name in traffic else None for name in COLLECTIVES}
     known = [amount for amount in by_collective.values() if amount is not None]
     return {"bytes_per_step_per_device": sum(known) if known else None, "by_collective": by_collective}
 

@@ -29,7 +29,7 @@ def blocks(context: Context) -> ByMoment:
 
     bytes = sum over layer kinds of saved bytes per block · blocks · chunks in flight / virtual stages
 
-    Alive: forward, and shrinking through the backward; recomputation brings one block back whole.
+    Alive: forward, and shrinking through the backward.
     Source: measured saved tensors; Korthikanti 2022; Narayanan 2021 for the micro-batches in flight.
     """
     if not context.has_activations:
@@ -40,9 +40,9 @@ def blocks(context: Context) -> ByMoment:
         FORWARD_BLOCK: np.maximum(stage.held - stage.one_block, 0),
         FORWARD_LOSS: stage.held,
         BACKWARD_LOSS: stage.held,
-        LAST_BLOCK: stage.held + stage.recomputed,
-        NEXT_BLOCK: np.maximum(stage.held - stage.one_block, 0) + stage.recomputed,
-        FIRST_BLOCK: np.maximum(others + stage.one_block, 0) + stage.recomputed,
+        LAST_BLOCK: stage.held,
+        NEXT_BLOCK: np.maximum(stage.held - stage.one_block, 0),
+        FIRST_BLOCK: np.maximum(others + stage.one_block, 0),
         REDUCTION: np.maximum(others, 0),
     }
 
@@ -75,6 +75,16 @@ def outside_blocks(context: Context) -> ByMoment:
         **dict.fromkeys(BLOCK_MOMENTS, fixed),
         REDUCTION: mask * partition.active,
     }
+
+
+def recomputed_block(context: Context) -> ByMoment:
+    """What recomputation brings back for the one block whose backward runs.
+
+    bytes = saved bytes of the block without recomputation - what was kept of it
+
+    Alive: the block moments of the backward. Source: measured peaks (activations §5, "one").
+    """
+    return dict.fromkeys(BLOCK_MOMENTS, context.stage.recomputed) if context.has_activations else {}
 
 
 def working_set(context: Context) -> ByMoment:
@@ -143,6 +153,7 @@ ACTIVATION_LINES: tuple[Line, ...] = (
     Line("host.activations", Bucket.ACTIVATIONS, host_activations, device=False),
 )
 TRANSIENT_LINES: tuple[Line, ...] = (
+    Line("temporaries.recomputed_block", Bucket.TEMPORARIES, recomputed_block),
     Line("temporaries.working_set", Bucket.TEMPORARIES, working_set),
     Line("temporaries.weight_copies", Bucket.TEMPORARIES, weight_copies),
     Line("temporaries.sequence_gather", Bucket.TEMPORARIES, sequence_gather),

@@ -8,6 +8,7 @@ import numpy as np
 
 from accounting.facts.dtypes import itemsize
 from accounting.ledger import (
+    BACKWARD_MOMENTS,
     BACKWARD_LOSS,
     FIRST_BLOCK,
     FIRST_GATHER,
@@ -78,7 +79,7 @@ def gradients(context: Context) -> ByMoment:
     recipe = context.recipe
     if recipe.optimizer.frees_gradients or recipe.options.optimizer_in_backward:
         size = itemsize(recipe.precision.gradients or recipe.precision.parameters)
-        return dict.fromkeys((LAST_BLOCK, NEXT_BLOCK, FIRST_BLOCK, REDUCTION, STEP), context.partition.largest_tensor() * size)
+        return dict.fromkeys((*BACKWARD_MOMENTS, STEP), context.partition.largest_tensor() * size)
     if _gradients_on_host(context):
         return {}
     full = full_gradients(context)
