@@ -19,6 +19,8 @@ from accounting.model.tensors import Inventory, LayerKind, Tensor
 ATTENTION_WORDS: Final = frozenset(
     ("q_proj", "k_proj", "v_proj", "o_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj")
 )
+METHODS: Final = ("lora", "qlora", "dora")
+MAX_RANK: Final = 65_536
 GROUPS: Final = ("attention", "all-linear")
 
 
@@ -67,8 +69,9 @@ def adapted(inventory: Inventory, architecture: Architecture, adapter: Adapter) 
 
     Raises ConfigError with pointers into the request (`/adapter/targets`, `/options/target_modules/0` …).
     """
-    faults: list[Fault] = []
-    everything = [tensor for tensor, _ in inventory.all_tensors()]
+    faults = _own_faults(adapter)
+    tied = _tied_head(inventory, architecture)
+    everything = [tensor for tensor, _ in inventory.all_tensors()] + ([tied] if tied is not None else [])
     blocks = [tensor for kind in inventory.kinds for tensor in kind.tensors]
     chosen = _chosen(everything, blocks, adapter, faults)
     saved = _named(everything, adapter.modules_to_save, "/options/modules_to_save", faults, weights_only=False)
@@ -92,9 +95,20 @@ def adapted(inventory: Inventory, architecture: Architecture, adapter: Adapter) 
         return tuple(result)
 
     kinds = tuple(_extended(kind, extend) for kind in inventory.kinds)
-    last = extend(inventory.last) + _tied_copy(inventory, architecture, saved)
+    # The tied head's own weight is the embedding, so only what is added to it stands in the inventory.
+    last = extend(inventory.last) + (extend((tied,))[1:] if tied is not None else ())
     result = Inventory(first=extend(inventory.first), last=last, kinds=kinds, pattern=inventory.pattern)
     return Adapted(inventory=result, warnings=tuple(dict.fromkeys(warnings)))
+
+
+def _own_faults(adapter: Adapter) -> list[Fault]:
+    faults = []
+    if adapter.method not in METHODS:
+        detail = f"method={shown(adapter.method)} is unknown; known: {', '.join(METHODS)}"
+        faults.append(Fault("/adapter/method", "unknown_value", detail))
+    if not 1 <= adapter.rank <= MAX_RANK:
+        faults.append(Fault("/adapter/rank", "out_of_range", f"rank={shown(adapter.rank)} is outside 1 to {MAX_RANK}"))
+    return faults
 
 
 def _extended(kind: LayerKind, extend: Callable[[tuple[Tensor, ...]], tuple[Tensor, ...]]) -> LayerKind:
@@ -148,7 +162,7 @@ def _named(
 ) -> frozenset[str]:
     """The names, each checked against what the model holds."""
     pool = _matrices(tensors) if weights_only else tensors
-    known = {name for tensor in pool for name in _names(tensor)} | (set() if weights_only else {"lm_head"})
+    known = {name for tensor in pool for name in _names(tensor)}
     for index, name in enumerate(names):
         if name not in known:
             detail = f"this model has no module {shown(name)}{nearest(name, known)}; known: {', '.join(sorted(known))}"
@@ -169,16 +183,14 @@ def _copy(tensor: Tensor) -> Tensor:
     return replace(tensor, name=f"{tensor.name} (modules_to_save)", trainable=True, adapter=True)
 
 
-def _tied_copy(inventory: Inventory, architecture: Architecture, saved: frozenset[str]) -> tuple[Tensor, ...]:
-    """A saved head that is tied to the embedding has no tensor of its own: its copy breaks the tie."""
-    head = class_names(architecture.family).name("lm_head")
-    if "lm_head" not in saved or any(tensor.module == "lm_head" and tensor.linear for tensor in inventory.last):
-        return ()
+def _tied_head(inventory: Inventory, architecture: Architecture) -> Tensor | None:
+    """The head a tied model has as a module though not as a tensor: peft can adapt it, or copy it and break the tie."""
     embedding = next((tensor for tensor in inventory.first if tensor.module == "embed_tokens"), None)
-    if embedding is None:
-        return ()
-    copy = replace(embedding, name=f"{head}.weight", role="head", module="lm_head", linear=True)
-    return (_copy(copy),)
+    held = any(tensor.module == "lm_head" and tensor.linear for tensor in inventory.last)
+    if held or embedding is None or architecture.head != "lm":
+        return None
+    name = f"{class_names(architecture.family).name('lm_head')}.weight"
+    return replace(embedding, name=name, role="head", module="lm_head", linear=True)
 
 
 def _adapters_of(tensor: Tensor, chosen: frozenset[str], adapter: Adapter, warnings: list[str]) -> list[Tensor]:

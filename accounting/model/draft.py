@@ -10,7 +10,15 @@ from accounting.model.family import Draft
 from accounting.model.inventory import inventory_of
 from accounting.model.reader import MAX_PARAMETERS, MISSING, Reader
 
-_SCAFFOLD: Final = ("window_period", "window_from", "softcap_defaults", "encoder_layers", "encoder_draft", "pooler")
+_SCAFFOLD: Final = (
+    "window_period",
+    "window_from",
+    "softcap_defaults",
+    "encoder_layers",
+    "encoder_draft",
+    "pooler",
+    "keys",
+)
 _SIZES: Final = ("layers", "hidden_size", "heads", "ffn_size", "vocab_size")
 
 
@@ -75,15 +83,16 @@ def _architecture(reader: Reader, draft: Draft) -> Architecture:
 def _finish_heads(reader: Reader, draft: Draft) -> None:
     """Heads of keys and values, head width: derived where the class derives them, checked where both are stated."""
     heads, groups, width, hidden = (draft.get(key) for key in ("heads", "kv_heads", "head_dim", "hidden_size"))
+    keys = draft.get("keys", {})
     if not isinstance(heads, int) or not isinstance(hidden, int):
         return
     if groups is None:
         draft["kv_heads"] = groups = heads
     if isinstance(groups, int) and heads % groups:
         detail = f"{heads} attention heads cannot share {groups} heads of keys and values; choose a divisor of {heads}"
-        reader.fault("", "not_a_divisor", detail)
+        reader.fault(keys.get("kv_heads", "kv_heads"), "not_a_divisor", detail)
     if width is None:
         if hidden % heads:
             detail = f"hidden_size {hidden} is not a multiple of {heads} heads, and no head width is stated"
-            reader.fault("", "not_a_divisor", detail)
+            reader.fault(keys.get("heads", "heads"), "not_a_divisor", detail)
         draft["head_dim"] = hidden // heads

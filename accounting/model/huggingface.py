@@ -162,11 +162,17 @@ def common_draft(reader: Reader, name: str, family: Family) -> Draft:
     traits = {key: value for key, value in COMMON_TRAITS.items() if key not in family.keys} | dict(family.traits)
     keys = {**COMMON_KEYS, **family.keys}
     defaults = {**COMMON_DEFAULTS, **family.defaults}
-    draft: Draft = {"family": name, **traits}
+    draft: Draft = {
+        "family": name,
+        **traits,
+        "keys": {field: reader.key_of(aliases) for field, aliases in keys.items()},
+    }
     for field, aliases in keys.items():
         if field in traits and field not in family.keys:
             continue
         default = defaults.get(field, MISSING)
+        if field == "max_positions" and traits.get("learned_positions"):
+            default = MISSING  # a table of that many rows
         if field in _FLAGS:
             draft[field] = reader.flag(aliases, default)
         elif field in _NUMBERS:

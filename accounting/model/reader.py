@@ -97,6 +97,10 @@ class Reader:
         taken = ", ".join(dict.fromkeys(self.defaulted))
         return (*((f"not stated, read from the class default: {taken}",) if taken else ()), *self.warnings)
 
+    def key_of(self, keys: tuple[str, ...]) -> str:
+        """The alias a value stands under, the first one where it stands under none."""
+        return next((key for key in keys if self.source.get(key) is not None), keys[0])
+
     def find(self, keys: tuple[str, ...]) -> tuple[str, Any]:
         """(the key it stands under, the value) of the first alias that is there; MISSING where none is.
 

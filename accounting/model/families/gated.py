@@ -26,7 +26,7 @@ OLMO2: Final = Family(traits={"qk_norm": True, "qk_norm_width": "full", "sliding
 GATED: Final[Mapping[str, Family]] = {
     "llama": LLAMA,
     "granite": LLAMA,
-    "smollm3": Family(keys=GLU_BIASES, defaults={"mlp_bias": False, "tied_embeddings": True}),
+    "smollm3": Family(keys=GLU_BIASES, defaults={"mlp_bias": False, "tied_embeddings": True, "kv_heads": 4}),
     "mistral": Family(
         defaults={"kv_heads": 8, "sliding_window": 4096},
         traits={"attention_bias": False, "attention_output_bias": False},
@@ -37,7 +37,7 @@ GATED: Final[Mapping[str, Family]] = {
         window_switch="use_sliding_window",
     ),
     "qwen3": QWEN3,
-    "gemma": Family(keys=_GEMMA_KEYS, defaults=_GEMMA_DEFAULTS, traits={"sliding_window": None}),
+    "gemma": Family(keys=_GEMMA_KEYS, defaults={**_GEMMA_DEFAULTS, "kv_heads": 16}, traits={"sliding_window": None}),
     "gemma2": Family(
         keys=_GEMMA_KEYS,
         defaults={**_GEMMA_DEFAULTS, "kv_heads": 4, "sliding_window": 4096},

@@ -9,6 +9,7 @@ from typing import Any, Final
 from accounting.model import steps
 from accounting.model.families.gated import OLMO2, QWEN3
 from accounting.model.family import Family, MixtureKeys, Source
+from accounting.model.reader import MISSING
 
 _QWEN_MIXTURE: Final = MixtureKeys(
     experts=Source(keys=("num_experts", "num_local_experts")),
@@ -36,7 +37,7 @@ _NEXT_MIXTURE: Final = replace(
     shared_gate=True,
 )
 _QWEN3_NEXT: Final = Family(
-    defaults={"head_dim": 256},
+    defaults={"head_dim": 256, "kv_heads": MISSING},
     traits={"qk_norm": True, "attention_gate": True, "sliding_window": None},
     mixture=_NEXT_MIXTURE,
     steps=(steps.linear_attention,),
