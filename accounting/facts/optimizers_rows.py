@@ -74,7 +74,7 @@ class Temporary:
 
     kind: str = "single-tensor"
     """`foreach` (a copy of all tensors at once), `single-tensor` (of the largest one at a time), `fused` (none),
-    `newton-schulz` (of the largest matrix)."""
+    `newton-schulz` (of the largest matrix, by a law of its own)."""
     copies: float = 0.0
     """Copies of all tensors (`foreach`) or of the largest one."""
     itemsize: int | None = None

@@ -1,7 +1,7 @@
 """torch.optim: moments take the dtype of what is stepped, scalars are 0-d fp32 tensors.
 
 State bytes measured on CPU, fp32 and bf16, on odd-shaped tensor lists and on real transformers. Copies of a step
-temporary: live storages counted through one step at zero weight decay's and momentum's defaults.
+temporary: the peak of live storages through the second step, default options.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _torch(name: str, title: str, slots: tuple[Slot, ...], **fields: Any) -> Opt
         "library_version": _VERSION,
         "source": f"{_SOURCE}: torch.optim.{title}",
         "options": (_FOREACH, _CAPTURABLE),
-        "temporaries": _copies(1.0, 1.0),
+        "temporaries": _copies(1.0, 2.0),
         **fields,
     }
     return Optimizer(name=name, title=title, slots=slots, **row)
@@ -69,7 +69,7 @@ TORCH_ROWS = (
         _ADAM_SLOTS,
         options=_ADAM_OPTIONS,
         constants=(_LR,),
-        temporaries=(*_copies(1.0, 1.0), _FUSED_KERNEL),
+        temporaries=(*_copies(1.0, 2.0), _FUSED_KERNEL),
         moved_elements=20,
         caveat=_FOLLOWS,
     ),
@@ -79,7 +79,7 @@ TORCH_ROWS = (
         _ADAM_SLOTS,
         options=_ADAM_OPTIONS,
         constants=(_LR,),
-        temporaries=(*_copies(1.0, 1.0), _FUSED_KERNEL),
+        temporaries=(*_copies(1.0, 2.0), _FUSED_KERNEL),
         moved_elements=20,
         aliases=("adamw-torch", "adamw-torch-fused"),
         caveat=_FOLLOWS,
@@ -94,9 +94,15 @@ TORCH_ROWS = (
         ),
     ),
     _torch("radam", "RAdam", (moments(2), STEP)),
-    _torch("adamax", "Adamax", (moments(2), STEP)),
-    _torch("adadelta", "Adadelta", (moments(2), STEP)),
-    _torch("rprop", "Rprop", (moments(2), STEP), caveat="For full-batch training only: it reads the gradient's sign."),
+    _torch("adamax", "Adamax", (moments(2), STEP), temporaries=_copies(1.0, 1.0)),
+    _torch("adadelta", "Adadelta", (moments(2), STEP), temporaries=_copies(2.0, 2.0)),
+    _torch(
+        "rprop",
+        "Rprop",
+        (moments(2), STEP),
+        temporaries=_copies(1.75, 3.0),
+        caveat="For full-batch training only: it reads the gradient's sign.",
+    ),
     _torch(
         "adagrad",
         "Adagrad",
@@ -116,11 +122,13 @@ TORCH_ROWS = (
             _FOREACH,
             _CAPTURABLE,
         ),
+        temporaries=_copies(1.0, 1.0),
     ),
     _torch(
         "asgd",
         "ASGD",
         (moments(1), _scalar("step"), _scalar("eta"), _scalar("mu")),
+        temporaries=_copies(1.0, 0.0),
         caveat="Its three scalars live on the device, one of each per tensor.",
     ),
     _torch(
@@ -132,7 +140,7 @@ TORCH_ROWS = (
             STEP,
         ),
         options=(flag("foreach", "Multi-tensor kernels; off by default because they cost memory."),),
-        temporaries=(Temporary(copies=2.0), Temporary(kind="foreach", copies=2.0)),
+        temporaries=(Temporary(copies=1.0), Temporary(kind="foreach", copies=1.0)),
         caveat="The second moment of a matrix is a rank-1 approximation (row and column means) in the parameters' "
         "dtype, and there is no first moment.",
     ),
@@ -152,7 +160,7 @@ TORCH_ROWS = (
             ),
         ),
         options=(size("ns_steps", 5, "Newton-Schulz iterations of one step (compute only)."),),
-        temporaries=(Temporary(kind="newton-schulz", copies=4.0, itemsize=2),),
+        temporaries=(Temporary(kind="newton-schulz"),),
         needs_matrices=True,
         caveat="A hybrid: Muon steps the hidden matrices (one momentum buffer), AdamW the embeddings, head, norms and "
         "biases. Muon needs whole 2-D matrices: flat shards (FSDP1, DeepSpeed) destroy them.",

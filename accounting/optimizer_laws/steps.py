@@ -36,10 +36,11 @@ def step_temporary_bytes(
 ) -> Bytes:
     """Bytes a step holds at once beside parameters, gradients and states. [byte per rank]
 
-    foreach: copies · all elements; single-tensor: copies · the largest tensor; fused: 0; newton-schulz: copies · the
-    largest hidden matrix, or AdamW's foreach copy of the other tensors where that is more.
+    foreach: copies · all elements; single-tensor: copies · the largest tensor; fused: 0; newton-schulz: of a hidden
+    matrix of n elements and shorter side r the update in the parameters' dtype, two bf16 iterates and two bf16 Gram
+    matrices, e·n + 4·n + 4·r², or AdamW's foreach copy of the other tensors where that is more.
 
-    `views` are (tensor, how often it stands on the rank). Source: copies of the row; memory formulas C5.
+    `views` are (tensor, how often it stands on the rank). Source: peaks of live storages through one real step of torch 2.13.0; memory formulas C5.
     """
     temporary = step_temporary(optimizer, options)
     width = temporary.itemsize or parameter_itemsize
@@ -53,7 +54,7 @@ def step_temporary_bytes(
     if temporary.kind == "newton-schulz":
         hidden = [view for view, _ in views if view.hidden]
         rest = [(view, count) for view, count in views if not view.hidden]
-        return np.maximum(_scaled(copies * width, _largest(hidden)), parameter_itemsize * _all(rest))
+        return np.maximum(_newton_schulz(hidden, parameter_itemsize), parameter_itemsize * _all(rest))
     return _scaled(copies * width, _largest([view for view, _ in views]))
 
 
@@ -63,6 +64,14 @@ def _scaled(factor: float, elements: Bytes) -> Bytes:
 
 def _all(views: Sequence[tuple[TensorView, Bytes | int]]) -> Bytes:
     return sum((view.elements * count for view, count in views), np.asarray(0, dtype=np.int64))
+
+
+def _newton_schulz(hidden: Sequence[TensorView], parameter_itemsize: int) -> Bytes:
+    most = np.asarray(0, dtype=np.int64)
+    for view in hidden:
+        shorter = np.minimum(view.dims[0], view.dims[1])
+        most = np.maximum(most, (parameter_itemsize + 4) * view.elements + 4 * shorter**2)
+    return most
 
 
 def _largest(views: Sequence[TensorView]) -> Bytes:
