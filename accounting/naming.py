@@ -8,6 +8,9 @@ from collections.abc import Iterable
 
 VENDOR_WORDS = frozenset({"nvidia", "amd", "intel", "google", "aws", "tesla", "geforce", "instinct"})
 """Words in front of product names that no slug carries."""
+LONGEST_NAME = 128
+"""Of what a client sends, only this much is compared and quoted."""
+LIKENESS = 0.5
 SLICE_WORD = "mig"
 """Slices of a GPU answer only to names that say so: "A100" never means a seventh of one."""
 
@@ -39,8 +42,10 @@ def slug_of(*parts: str) -> str:
 
 
 def nearest_names(text: str, names: Iterable[str], limit: int = 5) -> tuple[str, ...]:
-    """Up to `limit` names most like `text`, best first, ties in alphabetical order."""
-    return tuple(difflib.get_close_matches(text.strip().lower(), sorted(names), n=limit, cutoff=0.5))
+    """Up to `limit` names most like `text`, best first; where nothing is much like it, the least unlike one."""
+    wanted, known = text.strip().lower()[:LONGEST_NAME], sorted(names)
+    near = difflib.get_close_matches(wanted, known, n=limit, cutoff=LIKENESS)
+    return tuple(near or difflib.get_close_matches(wanted, known, n=1, cutoff=0.0))
 
 
 def resolve_name(text: str, names: Iterable[str], *, kind: str) -> str:
@@ -52,13 +57,15 @@ def resolve_name(text: str, names: Iterable[str], *, kind: str) -> str:
     wanted = text.strip().lower()
     if wanted in known:
         return wanted
+    wanted = wanted[:LONGEST_NAME]
     loose = [name for name in known if slug_of(name).strip("-") == slug_of(wanted).strip("-")]
-    matches = loose or [name for name in known if _is_short_for(wanted, name)]
+    forms = {wanted, slug_of(wanted)}
+    matches = loose or [name for name in known if any(_is_short_for(form, name) for form in forms)]
     if len(matches) == 1:
         return matches[0]
     code = "ambiguous" if matches else "unknown"
     candidates = tuple(matches) if matches else nearest_names(wanted, known)
-    raise NameLookupError(kind=kind, text=text, code=code, candidates=candidates)
+    raise NameLookupError(kind=kind, text=text[:LONGEST_NAME], code=code, candidates=candidates)
 
 
 def _words(text: str) -> list[str]:

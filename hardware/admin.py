@@ -85,7 +85,7 @@ class CatalogRowAdmin(ImportExportMixin, SimpleHistoryAdmin):  # type: ignore[mi
         announce_change(request, f"{len(rows)} {queryset.model._meta.verbose_name_plural} {what}")
 
 
-class OfferInline(admin.TabularInline[Offer, Any]):
+class OfferInline(admin.TabularInline):  # type: ignore[type-arg]  # generic in the stubs only
     model = Offer
     extra = 0
     show_change_link = True
@@ -141,18 +141,18 @@ class AcceleratorAdmin(CatalogRowAdmin):
 @admin.register(NodeType)
 class NodeTypeAdmin(CatalogRowAdmin):
     resource_classes: ClassVar = (NodeTypeResource,)
-    named_once = ("provider", "instance")
+    named_once = ("provider", "instance_name")
     list_display = (
-        "instance", "provider", "slug", "accelerator_count", "accelerator", "intra_link", "inter_link",
+        "instance_name", "provider", "slug", "accelerator_count", "accelerator", "intra_link", "inter_link",
         "inter_gigabits_per_second_total", "assumed", "confidence", "origin",
     )  # fmt: skip
     list_filter = ("provider", "topology", "assumed", "confidence", "origin", "retired")
     list_select_related = ("accelerator",)
-    search_fields = ("slug", "instance", "provider", "accelerator__name")
+    search_fields = ("slug", "instance_name", "provider", "accelerator__name")
     autocomplete_fields = ("accelerator", "intra_interconnect", "inter_interconnect")
     inlines = (OfferInline,)
     fieldsets = (
-        ("Identity", {"fields": ("provider", "instance", "slug", ("accelerator", "accelerator_count"), "assumed")}),
+        ("Identity", {"fields": ("provider", "instance_name", "slug", ("accelerator", "accelerator_count"), "assumed")}),
         ("Host", {"fields": ("vcpus", "host_memory_bytes", "local_nvme_bytes")}),
         ("Inside", {"fields": ("intra_link", "intra_interconnect", "topology",
                                "intra_gigabytes_per_second_per_direction", "scaleup_domain_size")}),
@@ -181,11 +181,11 @@ class OfferAdmin(CatalogRowAdmin):
     )  # fmt: skip
     list_filter = ("provider", "pricing_kind", "commitment", "date_precision", "confidence", "origin", "retired")
     list_select_related = ("accelerator",)
-    search_fields = ("provider", "region", "instance", "accelerator__name")
+    search_fields = ("provider", "region", "instance_name", "accelerator__name")
     autocomplete_fields = ("accelerator", "node_type")
     date_hierarchy = "price_date"
     fieldsets = (
-        ("Item", {"fields": ("provider", "region", "instance", "node_type", ("accelerator", "accelerator_count"))}),
+        ("Item", {"fields": ("provider", "region", "instance_name", "node_type", ("accelerator", "accelerator_count"))}),
         ("Price", {"fields": (("pricing_kind", "commitment"), ("usd_per_hour", "usd_per_accelerator_hour"),
                               "price_confirmed", ("price_date", "date_precision"),
                               ("price_not_before", "price_not_after"))}),
@@ -204,7 +204,7 @@ class OfferAdmin(CatalogRowAdmin):
 
 
 @admin.register(CatalogRevision)
-class CatalogRevisionAdmin(admin.ModelAdmin[CatalogRevision]):
+class CatalogRevisionAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ("number", "created_at", "cause")
     readonly_fields = ("number", "created_at", "cause", "content_hash")
 

@@ -29,7 +29,8 @@ class CatalogFileError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One CSV column. `attribute` is the model attribute where it differs (a reference stores the other row's slug)."""
+    """One CSV column. `attribute` is the model attribute where it differs: a reference stores the other row's slug, and
+    django-simple-history keeps the names `instance` and `instance_type` for itself."""
 
     name: str
     kind: str = "text"
@@ -191,7 +192,8 @@ ACCELERATORS = Table(
 NODES = Table(
     name="nodes",
     columns=(
-        *_columns(text="provider instance"),
+        Column("provider"),
+        Column("instance", attribute="instance_name"),
         Column("accelerator", "reference", "accelerator_id"),
         *_columns(integer="accelerator_count vcpus host_memory_bytes local_nvme_bytes"),
         Column("intra_link"),
@@ -205,12 +207,12 @@ NODES = Table(
         Column("assumed", "flag"),
         *_PROVENANCE,
     ),
-    key=("provider", "instance"),
+    key=("provider", "instance_name"),
     nullable=(
         "vcpus host_memory_bytes local_nvme_bytes intra_gigabytes_per_second_per_direction "
         "inter_gigabits_per_second_total inter_gigabits_per_second_per_accelerator"
     ),
-    slug=lambda row: node_slug(row["provider"], row["instance"]),
+    slug=lambda row: node_slug(row["provider"], row["instance_name"]),
 )
 INTERCONNECTS = Table(
     name="interconnects",
@@ -235,7 +237,8 @@ INTERCONNECTS = Table(
 OFFERS = Table(
     name="offers",
     columns=(
-        *_columns(text="provider region instance"),
+        *_columns(text="provider region"),
+        Column("instance", attribute="instance_name"),
         Column("node_type", "reference", "node_type_id"),
         Column("accelerator", "reference", "accelerator_id"),
         Column("accelerator_count", "integer"),
@@ -250,7 +253,7 @@ OFFERS = Table(
     key=(
         "provider",
         "region",
-        "instance",
+        "instance_name",
         "accelerator_id",
         "accelerator_count",
         "pricing_kind",

@@ -60,7 +60,7 @@ def _machine_references(row: Row, devices: Mapping[str, Row], links: Mapping[str
 
 
 def _offer_references(row: Row, devices: Mapping[str, Row], machines: Mapping[str, Row]) -> Iterator[str]:
-    item = f"{row['provider']} {row['region']} {row['instance']}"
+    item = f"{row['provider']} {row['region']} {row['instance_name']}"
     if row["accelerator_id"] not in devices:
         yield f"{item}: accelerator {row['accelerator_id']} is not in accelerators"
     if row["node_type_id"] is None:
@@ -79,7 +79,7 @@ def price_flags(offers: Iterable[Row]) -> list[str]:
     """Prices worth a second look, not refused: spot above on-demand, a larger instance cheaper than a smaller one."""
     prices: dict[tuple[Any, ...], Decimal] = {}
     for row in offers:
-        prices[(row["provider"], row["region"], row["accelerator_id"], row["accelerator_count"], row["instance"],
+        prices[(row["provider"], row["region"], row["accelerator_id"], row["accelerator_count"], row["instance_name"],
                 row["commitment"], row["pricing_kind"])] = row["usd_per_hour"]  # fmt: skip
     flags = []
     for (*place, device, count, instance, commitment, kind), price in sorted(prices.items(), key=str):

@@ -90,7 +90,7 @@ def _node_type(row: Row) -> catalog.NodeType:
     return catalog.NodeType(
         slug=row["slug"],
         provider=row["provider"],
-        instance=row["instance"],
+        instance=row["instance_name"],
         accelerator=row["accelerator_id"],
         accelerator_count=row["accelerator_count"],
         vcpus=row["vcpus"],
@@ -136,7 +136,7 @@ def _offer(row: Row, nodes: set[str]) -> catalog.Offer:
     return catalog.Offer(
         provider=row["provider"],
         region=row["region"],
-        instance=row["instance"],
+        instance=row["instance_name"],
         node_type=row["node_type_id"] if row["node_type_id"] in nodes else None,
         accelerator=row["accelerator_id"],
         accelerator_count=row["accelerator_count"],

@@ -31,9 +31,10 @@ def catalog_snapshot() -> Catalog:
     """The catalog at the current revision; the same object until the revision moves."""
     while True:
         revision = CatalogRevision.objects.first()
-        known = (revision.number, revision.content_hash) if revision else (0, "")
-        catalog = _read(*known)
-        if revision is None or catalog.content_hash == revision.content_hash:
+        if revision is None:
+            return records.catalog_of_rows(stored_rows(), revision=0)
+        catalog = _read(revision.number, revision.content_hash)
+        if catalog.content_hash == revision.content_hash:
             return catalog
         # Somebody changed the catalog between the two reads: rows and number belong together, so read again.
         _read.cache_clear()

@@ -52,7 +52,7 @@ class NodeType(CatalogRow):
 
     slug = models.CharField(max_length=120, unique=True, editable=False)
     provider = models.CharField(max_length=40, help_text="aws, gcp …; reference: sold as hardware; generic: assumed.")
-    instance = models.CharField(max_length=80, help_text="The provider's own name: p5.48xlarge.")
+    instance_name = models.CharField(max_length=80, help_text="The provider's own name: p5.48xlarge.")
     accelerator = models.ForeignKey(
         "hardware.Accelerator", on_delete=models.PROTECT, to_field="slug", related_name="node_types"
     )
@@ -91,7 +91,7 @@ class NodeType(CatalogRow):
         constraints = (
             models.UniqueConstraint(
                 name="node_type_provider_instance",
-                fields=("provider", "instance"),
+                fields=("provider", "instance_name"),
                 violation_error_message="This provider has this instance already: edit that row.",
             ),
             models.CheckConstraint(
@@ -102,4 +102,4 @@ class NodeType(CatalogRow):
         )
 
     def __str__(self) -> str:
-        return f"{self.provider} {self.instance}"
+        return f"{self.provider} {self.instance_name}"

@@ -13,7 +13,7 @@ from hardware.choices import Commitment, DatePrecision, PricingKind
 from hardware.columns import OFFERS, Table
 from hardware.models.catalog_row import CatalogRow
 
-_ITEM = ("provider", "region", "instance", "accelerator", "accelerator_count", "pricing_kind", "commitment")
+_ITEM = ("provider", "region", "instance_name", "accelerator", "accelerator_count", "pricing_kind", "commitment")
 
 
 class Offer(CatalogRow):
@@ -21,7 +21,7 @@ class Offer(CatalogRow):
 
     provider = models.CharField(max_length=60)
     region = models.CharField(max_length=60)
-    instance = models.CharField(max_length=80)
+    instance_name = models.CharField(max_length=80)
     node_type = models.ForeignKey(
         "hardware.NodeType",
         on_delete=models.PROTECT,
@@ -50,7 +50,7 @@ class Offer(CatalogRow):
     history = HistoricalRecords()
 
     class Meta:
-        ordering = ("accelerator_id", "provider", "region", "instance", "pricing_kind", "commitment", "price_date")
+        ordering = ("accelerator_id", "provider", "region", "instance_name", "pricing_kind", "commitment", "price_date")
         constraints = (
             models.CheckConstraint(
                 name="offer_price_positive",
@@ -78,7 +78,7 @@ class Offer(CatalogRow):
         )
 
     def __str__(self) -> str:
-        return f"{self.provider} {self.region} {self.instance} {self.pricing_kind} {self.commitment}".rstrip()
+        return f"{self.provider} {self.region} {self.instance_name} {self.pricing_kind} {self.commitment}".rstrip()
 
     @property
     def usd_per_accelerator_hour(self) -> Decimal:

@@ -1,0 +1,62 @@
+"""Writes of models: the import of a config.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from accounting.model import ConfigError, model_from_config
+from hardware.revision import catalog_changed
+from planner.errors import Fault, InvalidRequest
+from planner.specs.models import Confidence, ModelSpec, Origin
+from planner.teams.models import SLUG
+
+if TYPE_CHECKING:
+    from planner.teams.models import Team
+
+MAX_SOURCE = ModelSpec._meta.get_field("source").max_length
+
+
+def model_spec_import(*, config: Mapping[str, Any], name: str, team: Team | None, source: str) -> ModelSpec:
+    """A model of a config.json: the team's own, or everybody's where no team is given (then a new catalog revision).
+
+    Raises InvalidRequest with every fault of the name and of the config, each below `/name`, `/source` and `/config`.
+    """
+    slug = name.strip().lower()
+    faults = []
+    if not SLUG.match(slug):
+        detail = f"{name[:60]!r} is no slug: a-z, 0-9, dot, dash and underscore, at most 128, the first a letter or digit"
+        faults.append(Fault("/name", "invalid_slug", detail))
+    if len(source) > MAX_SOURCE:
+        faults.append(Fault("/source", "too_long", f"{len(source)} characters; at most {MAX_SOURCE}"))
+    try:
+        model = model_from_config(config)
+    except ConfigError as error:
+        faults += [Fault(f"/config{fault.pointer}", fault.code, fault.detail) for fault in error.faults]
+    if faults:
+        raise InvalidRequest(faults)
+    spec = ModelSpec(
+        slug=slug,
+        name=name.strip(),
+        team=team,
+        family=model.architecture.family if model.architecture else "",
+        config=dict(config),
+        exact_parameters=model.parameters,
+        facts={"warnings": list(model.warnings)},
+        source=source or "config.json given by the team",
+        checked_date=timezone.localdate(),
+        confidence=Confidence.MEDIUM,
+        origin=Origin.IMPORTED,
+    )
+    try:
+        with transaction.atomic():
+            spec.save()
+            if team is None:
+                catalog_changed(f"model {slug} imported")
+    except IntegrityError:
+        taken = Fault("/name", "taken", f"there is a model {slug!r} already; choose another name or retire that one")
+        raise InvalidRequest([taken], status=409) from None
+    return spec
