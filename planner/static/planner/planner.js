@@ -1,0 +1,36 @@
+// What plain HTML cannot do: copying, and single-letter keys outside of fields. Every page works without this file.
+"use strict";
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const source = document.getElementById(button.dataset.copy);
+  await navigator.clipboard.writeText(source.textContent);
+  const words = button.textContent;
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = words; }, 2000);
+});
+
+const inField = (element) => element.closest("input, select, textarea, [contenteditable]");
+
+const stepOption = (by) => {
+  const links = [...document.querySelectorAll("[data-option]")].filter((link) => link.offsetParent);
+  const here = links.indexOf(document.activeElement);
+  const next = links[Math.min(Math.max(here + by, 0), links.length - 1)];
+  if (next) next.focus();
+};
+
+const keys = {
+  n: () => { const link = document.querySelector("[data-key=n]"); if (link) link.click(); },
+  "/": () => { const field = document.querySelector("[data-key='/']"); if (field) field.focus(); },
+  j: () => stepOption(1),
+  k: () => stepOption(-1),
+};
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || inField(event.target) || !keys[event.key]) return;
+  event.preventDefault();
+  keys[event.key]();
+});
+
+for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;

@@ -1,0 +1,75 @@
+"""The lists of the forms, from the catalog and the registries: a new row there appears here by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from accounting.facts.optimizers import OPTIMIZERS
+from accounting.facts.precisions import PRESETS
+from accounting.vocabulary import Attention, Engine, RecomputeMode
+from hardware.choices import PricingKind
+from hardware.models import Accelerator, Offer
+from planner.specs.selectors import visible_models
+from planner.teams.models import Team
+from planner.web import words
+from planner.web.form import Choice
+from planner.web.format import NBSP
+
+_GIGABYTES = re.compile(r"(\d)GB\b")
+_STAGES = (("0", "0: nothing sharded"), ("1", "1: optimizer"), ("2", "2: + gradients"), ("3", "3: + parameters"))
+
+
+def display_name(name: str) -> str:
+    """H100-SXM5-80GB as people write it: H100 SXM5 80 GB."""
+    return _GIGABYTES.sub(rf"\1{NBSP}GB", name.replace("-", " "))
+
+
+def accelerator_names() -> dict[str, str]:
+    """Slug to name of every device, retired ones too: old plans still name them."""
+    return {slug: display_name(name) for slug, name in Accelerator.objects.values_list("slug", "name")}
+
+
+def plan_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
+    """The lists of the new-plan form."""
+    return _shared(team) | {
+        "accelerators": _accelerators(priced=True),
+        "pricing": tuple(Choice(str(value), str(label)) for value, label in PricingKind.choices),
+        "engines": _named(engine for engine in Engine if engine is not Engine.IDEAL),
+        "optimizers": _named(OPTIMIZERS),
+        "precisions": tuple(Choice(preset, preset) for preset in PRESETS),
+        "objective": (Choice("cost", "Lowest cost"), Choice("time", "Shortest time"), Choice("devices", "Fewest GPUs")),
+        "zero_stages": tuple(Choice(value, label) for value, label in _STAGES),
+        "risk": (Choice("upper", "High end of the likely range"), Choice("expected", "Expected value")),
+    }
+
+
+def estimate_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
+    """The lists of the calculator."""
+    return _shared(team) | {
+        "accelerator": _accelerators(priced=False),
+        "engine": _named(Engine),
+        "zero_stage": (Choice("", "as the engine's default"), *(Choice(value, label) for value, label in _STAGES)),
+        "optimizer": _named(OPTIMIZERS),
+        "precision": tuple(Choice(preset, preset) for preset in PRESETS),
+        "attention": tuple(Choice(word, word) for word in Attention),
+    }
+
+
+def _shared(team: Team) -> Mapping[str, tuple[Choice, ...]]:
+    return {
+        "model": tuple(Choice(slug, spec.name) for slug, spec in visible_models(team).items()),
+        "recompute": tuple(Choice(mode, mode) for mode in RecomputeMode),
+    }
+
+
+def _named(slugs: Iterable[str]) -> tuple[Choice, ...]:
+    return tuple(Choice(str(slug), words.name(str(slug))) for slug in slugs)
+
+
+def _accelerators(*, priced: bool) -> tuple[Choice, ...]:
+    """Devices by vendor, newest first; for a plan only those that somebody sells."""
+    rows = Accelerator.objects.filter(retired=False).order_by("vendor", "-year", "name")
+    if priced:
+        rows = rows.filter(pk__in=Offer.objects.filter(retired=False).values("accelerator__pk"))
+    return tuple(Choice(row.slug, display_name(row.name), group=row.get_vendor_display()) for row in rows)

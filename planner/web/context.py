@@ -1,0 +1,148 @@
+"""What each page shows, as plain data: the templates only place it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from planner.web import format as text
+from planner.web import words
+from planner.web.calculator_link import calculator_query
+from planner.web.charts.scatter import Reading, Scatter, scatter
+from planner.web.explained import EstimateView, estimate_view
+from planner.web.ledger import Fact
+from planner.web.options import Column, OptionRow, option_row, sort_options
+from planner.web.summary import (
+    Change,
+    Miss,
+    Reason,
+    Stat,
+    TurnedDown,
+    change_of,
+    device_count,
+    exports_of,
+    miss_of,
+    provenance_of,
+    reasons_against,
+    reasons_of,
+    stats_of,
+    turned_down,
+)
+from planner.web.verdict import Verdict, machine, no_plan_verdict, option_verdict
+from planner.web.words import Json
+
+Link = Callable[[int], str]
+
+
+@dataclass(frozen=True)
+class PlanPage:
+    """Everything of a finished plan, or of one of its options."""
+
+    title: str
+    verdict: Verdict
+    stats: tuple[Stat, ...] = ()
+    why: tuple[Reason, ...] = ()
+    why_not: tuple[Reason, ...] = ()
+    estimate: EstimateView | None = None
+    scatter: Scatter | None = None
+    options: tuple[OptionRow, ...] = ()
+    columns: tuple[Column, ...] = ()
+    order: str = ""
+    changes: tuple[Change, ...] = ()
+    turned_down: tuple[TurnedDown, ...] = ()
+    turned_down_total: str = ""
+    misses: tuple[Miss, ...] = ()
+    provenance: tuple[Fact, ...] = ()
+    rank: int | None = None
+    exports: tuple[Fact, ...] = ()
+    calculator: str | None = None
+    """Query of the calculator page for this option; None where its form cannot hold the whole request."""
+    closest: str = ""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What the pages need from outside the answer: names of GPUs, links to options, the wanted order."""
+
+    names: Mapping[str, str]
+    option_link: Link
+    sort: str | None = None
+
+
+def plan_page(request: Json, answer: Json, reader: Reader) -> PlanPage:
+    """A finished plan: its recommendation, or why there is none."""
+    best = answer.get("recommendation")
+    if best is None:
+        return _infeasible(request, answer, reader)
+    return option_page(request, answer, reader, best, best.get("answer"))
+
+
+def option_page(request: Json, answer: Json, reader: Reader, option: Json, explained: Json | None) -> PlanPage:
+    """One option of a plan with its whole estimate answer, where there is one."""
+    constraints = request.get("constraints") or {}
+    kept_free = float(constraints.get("memory_headroom") or 0.0)
+    estimate = option.get("estimate") or {}
+    on = machine(estimate, reader.names)
+    rows, total = turned_down(answer)
+    ordered, columns = sort_options(answer.get("options") or (), reader.sort)
+    return PlanPage(
+        title=words.plan_title(request),
+        verdict=option_verdict(option, on, words.method(estimate), kept_free),
+        stats=stats_of(option, explained or {}, request),
+        why=tuple(
+            Reason(str(place), str(line)) for place, line in enumerate(reasons_of(answer.get("why"), option), start=1)
+        ),
+        why_not=tuple(reasons_against(answer.get("why_not") or ())),
+        estimate=None if not explained else estimate_view("memory", explained, kept_free, ranks=device_count(estimate)),
+        scatter=_scatter(answer, constraints, reader, option.get("rank")),
+        options=tuple(option_row(row, reader.names, reader.option_link(row["rank"])) for row in ordered),
+        columns=columns,
+        order=words.OBJECTIVES.get(str(request.get("objective") or "cost"), "cost"),
+        changes=tuple(change_of(row) for row in answer.get("what_if") or ()),
+        provenance=provenance_of(answer),
+        rank=option.get("rank"),
+        exports=exports_of(option),
+        calculator=calculator_query(estimate),
+        turned_down=rows,
+        turned_down_total=total,
+    )
+
+
+def _infeasible(request: Json, answer: Json, reader: Reader) -> PlanPage:
+    nearest = list(answer.get("nearest_misses") or ())
+    hardware = request.get("hardware") or {}
+    cards = [reader.names.get(slug, slug) for slug in hardware.get("accelerators") or ()]
+    most = hardware.get("max_count")
+    on = " or ".join(cards) if cards else "any GPU of the catalog"
+    on = f"up to {most:,}{text.NBSP}\u00d7{text.NBSP}{on}" if most else on
+    model = words.model_title(request.get("model"))
+    closest = nearest[0] if nearest else None
+    explained = (closest or {}).get("answer")
+    kept_free = float((request.get("constraints") or {}).get("memory_headroom") or 0.0)
+    rows, total = turned_down(answer)
+    return PlanPage(
+        title=words.plan_title(request),
+        verdict=no_plan_verdict(model, on, closest, (answer.get("search") or {}).get("candidates")),
+        estimate=estimate_view("closest", explained, kept_free, device_count((closest or {}).get("estimate") or {}))
+        if explained
+        else None,
+        changes=tuple(change_of(row) for row in answer.get("what_if") or ()),
+        misses=tuple(miss_of(row, reader.names) for row in nearest),
+        closest="" if closest is None else miss_of(closest, reader.names).name,
+        provenance=provenance_of(answer),
+        turned_down=rows,
+        turned_down_total=total,
+    )
+
+
+def _scatter(answer: Json, constraints: Json, reader: Reader, rank: int | None) -> Scatter | None:
+    return scatter(
+        answer.get("points") or (),
+        Reading(
+            names=reader.names,
+            links={row["rank"]: reader.option_link(row["rank"]) for row in answer.get("options") or ()},
+            deadline_hours=constraints.get("deadline_hours"),
+            budget_usd=constraints.get("budget_usd"),
+            chosen_rank=rank or 1,
+        ),
+    )

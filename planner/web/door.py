@@ -1,0 +1,84 @@
+"""Around every view: who acts, the frame of the page, and errors as pages people can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.views import redirect_to_login
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from planner.errors import Forbidden, PlannerError
+from planner.teams.selectors import Actor, actor_of_session
+
+PLACES = (
+    ("Plans", "web:plans"),
+    ("Calculator", "web:calculator"),
+    ("API", "api:docs"),
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """One entry of the main navigation."""
+
+    name: str
+    href: str
+    current: bool
+
+
+def places(current: str) -> tuple[Place, ...]:
+    """The main navigation."""
+    return tuple(Place(name, reverse(view), name == current) for name, view in PLACES)
+
+
+def show(
+    request: HttpRequest,
+    actor: Actor | None,
+    template: str,
+    context: dict[str, Any],
+    *,
+    place: str = "Plans",
+    status: int = 200,
+) -> HttpResponse:
+    """A page in its frame."""
+    frame = {"actor": actor, "places": places(place)}
+    return render(request, f"planner/{template}", frame | context, status=status)
+
+
+def problem(request: HttpRequest, actor: Actor | None, error: PlannerError) -> HttpResponse:
+    """What happened and what to do, with the status the error stands for."""
+    context = {"error": error, "again": error.retry_after_seconds}
+    return show(request, actor, "problem.html", context, status=error.http_status)
+
+
+Parameters = ParamSpec("Parameters")
+View = Callable[Concatenate[HttpRequest, Actor, Parameters], HttpResponse]
+
+
+def door(need: str) -> Callable[[View[Parameters]], Callable[Concatenate[HttpRequest, Parameters], HttpResponse]]:
+    """Let a view in for people who are signed in and whose role in their team allows `need`."""
+
+    def wrap(view: View[Parameters]) -> Callable[Concatenate[HttpRequest, Parameters], HttpResponse]:
+        @wraps(view)
+        def enter(request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs) -> HttpResponse:
+            if not isinstance(request.user, AbstractUser):
+                return redirect_to_login(request.get_full_path(), reverse("web:login"))
+            actor = actor_of_session(request.user)
+            try:
+                if actor is None:
+                    raise Forbidden("You are in no team yet. An administrator adds you to one.")
+                if need not in actor.allowed:
+                    raise Forbidden("Your role in this team lets you read, not plan. An administrator changes it.")
+                return view(request, actor, *args, **kwargs)
+            except PlannerError as error:
+                return problem(request, actor, error)
+
+        return enter
+
+    return wrap

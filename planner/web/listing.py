@@ -1,0 +1,71 @@
+"""The team's plans as rows of the home page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.utils import timezone
+
+from planner.plans.models import PlanRun, PlanStatus
+from planner.web import format as text
+from planner.web import words
+from planner.web.verdict import fit_state, machine
+from planner.web.words import Json
+
+_DAY_SECONDS = 86400
+
+
+@dataclass(frozen=True)
+class PlanRow:
+    """One plan, ready to print."""
+
+    id: UUID
+    title: str
+    tone: str
+    tag: str
+    machine: str
+    hours: str
+    usd: str
+    age: str
+    progress: float | None
+
+
+def plan_rows(plans: Sequence[PlanRun], names: Mapping[str, str]) -> list[PlanRow]:
+    """Read the head of each answer."""
+    return [_row(run, names) for run in plans]
+
+
+def _row(run: PlanRun, names: Mapping[str, str]) -> PlanRow:
+    request = json.loads(run.request)
+    best: Json = (json.loads(run.answer).get("recommendation") if run.answer else None) or {}
+    tone, sign, word = words.STATUS_WORDS[run.status]
+    if best and fit_state(best.get("memory") or best, _kept_free(request)) == "probably":
+        tone, sign, word = "warn", "!", "probably fits"
+    return PlanRow(
+        id=run.pk,
+        title=words.plan_title(request),
+        tone=tone,
+        tag=f"{sign} {word}",
+        machine=machine(best["estimate"], names) if best else text.DASH,
+        hours=text.hours(best.get("hours")) if best else text.DASH,
+        usd=text.money(best.get("usd")) if best else text.DASH,
+        age=_age((timezone.now() - run.created_at).total_seconds()),
+        progress=run.progress if run.status in (PlanStatus.QUEUED, PlanStatus.RUNNING) else None,
+    )
+
+
+def _kept_free(request: Json) -> float:
+    return float((request.get("constraints") or {}).get("memory_headroom") or 0.0)
+
+
+def _age(seconds: float) -> str:
+    """'just now', '5 min', '3.2 h', '12 days'."""
+    if seconds < 60:  # noqa: PLR2004 - a minute
+        return "just now"
+    if seconds < _DAY_SECONDS:
+        return text.duration(seconds)
+    days = int(seconds // _DAY_SECONDS)
+    return f"{days:,}{text.NBSP}day{'' if days == 1 else 's'}"
