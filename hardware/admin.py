@@ -20,13 +20,22 @@ from hardware.models.catalog_row import CatalogRow
 from hardware.resources import AcceleratorResource, InterconnectResource, NodeTypeResource, OfferResource
 from hardware.revision import catalog_changed
 
-_SOURCE = ("source", ("source_date", "checked_date", "confidence"), "unknown", "note", "retired", ("origin", "changed_at"))
+_SOURCE = (
+    "source",
+    ("source_date", "checked_date", "confidence"),
+    "unknown",
+    "note",
+    "retired",
+    ("origin", "changed_at"),
+)
 
 
 def announce_change(request: HttpRequest, cause: str) -> None:
     """A new revision, said on the page: plans name the one they were made from."""
     revision = catalog_changed(f"{cause} by {request.user}")
-    messages.info(request, f"Revision {revision.number}. New plans use it; saved plans keep the values they were made with.")
+    messages.info(
+        request, f"Revision {revision.number}. New plans use it; saved plans keep the values they were made with."
+    )
 
 
 class CatalogRowAdmin(ImportExportMixin, SimpleHistoryAdmin):  # type: ignore[misc]  # both untyped
@@ -89,7 +98,16 @@ class OfferInline(admin.TabularInline):  # type: ignore[type-arg]  # generic in 
     model = Offer
     extra = 0
     show_change_link = True
-    fields = ("region", "pricing_kind", "commitment", "usd_per_hour", "price_date", "date_precision", "source", "confidence")
+    fields = (
+        "region",
+        "pricing_kind",
+        "commitment",
+        "usd_per_hour",
+        "price_date",
+        "date_precision",
+        "source",
+        "confidence",
+    )
     readonly_fields = ("region", "pricing_kind", "commitment", "price_date", "date_precision", "source", "confidence")
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -165,7 +183,14 @@ class NodeTypeAdmin(CatalogRowAdmin):
 @admin.register(Interconnect)
 class InterconnectAdmin(CatalogRowAdmin):
     resource_classes: ClassVar = (InterconnectResource,)
-    list_display = ("name", "scope", "gigabytes_per_second_per_direction", "achievable_fraction", "confidence", "origin")
+    list_display = (
+        "name",
+        "scope",
+        "gigabytes_per_second_per_direction",
+        "achievable_fraction",
+        "confidence",
+        "origin",
+    )
     list_filter = ("scope", "topology", "confidence", "origin")
     search_fields = ("name", "slug", "used_by")
 
@@ -198,7 +223,9 @@ class OfferAdmin(CatalogRowAdmin):
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        around = Offer.objects.filter(provider=obj.provider, region=obj.region, accelerator=obj.accelerator, retired=False)
+        around = Offer.objects.filter(
+            provider=obj.provider, region=obj.region, accelerator=obj.accelerator, retired=False
+        )
         for flag in price_flags([row.row() for row in around]):
             messages.warning(request, f"Worth a second look: {flag}")
 

@@ -1,8 +1,18 @@
 """Log lines as JSON with the request's id, for Django, gunicorn and Celery alike."""
 
+import logging
 from typing import Any
 
 import structlog
+
+SWEEP = "planner.plans_sweep"
+
+
+class WithoutSweeps(logging.Filter):
+    """Keeps the sweep's comings and goings, three lines every few seconds, out of the log; its troubles stay."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.levelno > logging.INFO or SWEEP not in record.getMessage()
 
 
 def logging_config(*, level: str, form: str) -> dict[str, Any]:
@@ -35,7 +45,8 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
                 "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
             }
         },
-        "handlers": {"stream": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "handlers": {"stream": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["sweeps"]}},
+        "filters": {"sweeps": {"()": WithoutSweeps}},
         "root": {"handlers": ["stream"], "level": "WARNING"},
         "loggers": {
             name: {"handlers": ["stream"], "level": level, "propagate": False}
