@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.model.tensors import Inventory, LayerKind, Tensor
-from accounting.scenario import Layout, Recipe, Scenario
+from accounting.scenario import EVENLY_SPREAD, Layout, Recipe, Scenario
 from accounting.schedules import live_chunks
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Schedule
@@ -164,6 +164,11 @@ def _local_tensors(
     held: list[LocalTensor] = []
     tied = not any(tensor.role == "head" and tensor.module == "lm_head" for tensor in inventory.last)
     for tensor in inventory.first:
+        if tensor.role == EVENLY_SPREAD:
+            share = ceil_div(tensor.shape[0], layout.tp * layout.pp)
+            everywhere = np.broadcast_to(np.int64(1), first.shape) * (np.arange(first.shape[1]) < layout.pp)
+            held.append(LocalTensor(tensor, (share,), everywhere, -1))
+            continue
         on_both = tied and tensor.role == "embedding" and bool(inventory.last)
         copies = (first | last if on_both else first) * np.int64(tensor.count)
         held.append(LocalTensor(tensor, _local_dims(tensor, layout), copies, -1))

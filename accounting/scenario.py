@@ -79,13 +79,17 @@ class Recipe:
         object.__setattr__(self, "inventory", trained_inventory(self.model, self.adapter))
 
 
+EVENLY_SPREAD = "evenly_spread"
+"""Role of the one tensor that stands for a bare count: every tensor- and pipeline-parallel rank holds its share."""
+
+
 def trained_inventory(model: Model, adapter: Adapter | None) -> Inventory:
     """Tensors of a run: a bare count is one flat tensor; an adapter freezes the base and adds its own.
 
     Raises ConfigError where the adapter names what the model does not have.
     """
     if model.inventory is None:
-        return Inventory(first=(Tensor(name="all", shape=(model.parameters,)),))
+        return Inventory(first=(Tensor(name="all", shape=(model.parameters,), role=EVENLY_SPREAD, tensor_parallel_dim=0),))
     if adapter is None or model.architecture is None:
         return model.inventory
     return adapted(model.inventory, model.architecture, adapter).inventory
