@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from accounting.catalog import Catalog
 from accounting.model import Model
 from planner.search.problem import Pool
-
-if TYPE_CHECKING:
-    from planner.teams.models import Team
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:

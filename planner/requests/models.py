@@ -49,6 +49,11 @@ def read_model(given: str | Mapping[str, Any] | None, context: RequestContext, n
     return given, model
 
 
+def model_of(name: str, content: Any) -> Model:
+    """The model of a description (`config`, `architecture`, `tensors`, `parameters`). Raises ConfigError."""
+    return _cached(name, json.dumps(content, sort_keys=True))
+
+
 @lru_cache(maxsize=256)
 def _cached(name: str, text: str) -> Model:
     """The same description is read once: a file of requests repeats its few models thousands of times."""
@@ -65,12 +70,8 @@ def _by_slug(slug: str, context: RequestContext, notes: Notes) -> tuple[Any, Mod
 
 
 def _built(name: str, content: Any, notes: Notes) -> Model:
-    plain = list(content) if isinstance(content, tuple) else content
     try:
-        model = _cached(name, json.dumps(plain, sort_keys=True))
+        return model_of(name, list(content) if isinstance(content, tuple) else content)
     except ConfigError as error:
         notes.add_faults(f"/model/{name}", ((fault.pointer, fault.code, fault.detail) for fault in error.faults))
         return stand_in()
-    for warning in model.warnings:
-        notes.warn(warning)
-    return model

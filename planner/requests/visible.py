@@ -1,0 +1,30 @@
+"""The request context of a team, from the database."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from accounting.model import Model
+from hardware.snapshot import catalog_snapshot
+from planner.requests.context import RequestContext
+from planner.requests.models import model_of
+from planner.specs.selectors import resolve_model, visible_models
+
+if TYPE_CHECKING:
+    from planner.specs.models import ModelSpec
+    from planner.teams.models import Team
+
+
+def context_for(team: Team | None) -> RequestContext:
+    """What a team may name; None: what everybody may. Models are read when the first one is named, then kept."""
+    specs: dict[str, ModelSpec] = {}
+
+    def find(text: str) -> Model:
+        if not specs:
+            specs.update(visible_models(team))
+        spec = resolve_model(text, specs)
+        described = ("config", spec.config) if spec.config is not None else ("architecture", spec.architecture)
+        return replace(model_of(*described), slug=spec.slug)
+
+    return RequestContext(catalog=catalog_snapshot(), find_model=find, pools={})

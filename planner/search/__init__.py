@@ -1,0 +1,1 @@
+"""The search: every candidate of a plan request, counted, ranked and explained."""
