@@ -138,6 +138,7 @@ def page_of(items: Schema) -> Schema:
 
 COMPONENTS: dict[str, Schema] = {
     "Estimate": ESTIMATE,
+    "Maximum": record(maximise=TEXT, value=maybe(INTEGER), estimate=ref("Estimate")),
     "Plan": PLAN,
     "PlanOption": OPTION,
     "PlanSummary": PLAN_SUMMARY,

@@ -11,17 +11,16 @@ from typing import Any, ClassVar
 from urllib.parse import urlencode
 
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from planner.api.answers import ref
 from planner.api.base import ApiView
-from planner.api.listings import Listing
+from planner.api.listings import Listing, value_of
 from planner.api.pages import Pages, check_query
 from planner.api.schema import PAGE_PARAMETERS
 from planner.errors import InvalidQuery, NotFound
-from planner.requests import context_for
 
 MAX_CURSOR = 2_000
 MAX_NUMBER_DIGITS = 18
@@ -44,10 +43,10 @@ class ListingView(ApiView):
         listing, query = self.listing, request.query_params
         equal = {name: query[name].lower() for name in listing.filters if name in query}
         least = {name: _whole(f"min_{name}", query[f"min_{name}"]) for name in listing.at_least if f"min_{name}" in query}
-        for row in listing.rows(context_for(self.actor.team).catalog):
-            if any(str(getattr(row, name)).lower() != value for name, value in equal.items()):
+        for row in listing.rows(self.actor.team):
+            if any(str(value_of(row, name)).lower() != value for name, value in equal.items()):
                 continue
-            if any((getattr(row, name) or -1) < value for name, value in least.items()):
+            if any((value_of(row, name) or -1) < value for name, value in least.items()):
                 continue
             yield row
 
@@ -57,9 +56,9 @@ class RowView(ApiView):
 
     def get(self, request: Request, slug: str) -> Response:
         check_query(request, [])
-        for row in self.listing.rows(context_for(self.actor.team).catalog):
-            if row.slug == slug.lower():
-                return Response(self.listing.show(row))
+        for row in self.listing.rows(self.actor.team):
+            if self.listing.key_of(row) == (slug.lower(),):
+                return Response(self.listing.show(row, whole=True))
         raise NotFound(f"there is no such row under {self.listing.name}")
 
 
@@ -73,14 +72,25 @@ def listing_view(listing: Listing) -> type[ListingView]:
     operation = f"{listing.name.replace('-', '_')}_list"
     view = type(f"{listing.title}ListView", (ListingView,), {"listing": listing, "__doc__": None})
     responses = {200: ref(f"{listing.title}List")}
-    return extend_schema(operation_id=operation, parameters=parameters, responses=responses)(view)  # type: ignore[no-any-return]
+    described = extend_schema(
+        operation_id=operation,
+        description=f"The rows of {listing.name} that the team sees, filtered and in pages.",
+        parameters=parameters,
+        responses=responses,
+    )
+    return extend_schema_view(get=described)(view)
 
 
 def row_view(listing: Listing) -> type[RowView]:
     """The door to one row of one table."""
     view = type(f"{listing.title}View", (RowView,), {"listing": listing, "__doc__": None})
     responses = {200: ref(listing.title)}
-    return extend_schema(operation_id=listing.name.replace("-", "_"), responses=responses)(view)  # type: ignore[no-any-return]
+    described = extend_schema(
+        operation_id=f"{listing.name.replace('-', '_')}_row",
+        description=f"One row of {listing.name}, whole.",
+        responses=responses,
+    )
+    return extend_schema_view(get=described)(view)
 
 
 def _whole(name: str, text: str) -> int:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from accounting.catalog import Catalog
-from planner.api.answers import FLAG, INTEGER, NUMBER, TEXT, Schema, mapping, maybe, page_of, record
+from accounting.facts.optimizers import OPTIMIZERS, describe
+from hardware.snapshot import catalog_snapshot
+from planner.api.answers import ANY, FLAG, INTEGER, NUMBER, TEXT, Schema, array, mapping, maybe, page_of, record, ref
+from planner.specs.selectors import visible_models
+from planner.teams.models import Team
 
 DATE: Schema = {"type": "string", "format": "date"}
 
@@ -19,23 +22,30 @@ class Listing:
 
     name: str
     title: str
-    rows: Callable[[Catalog], Iterable[Any]]
+    rows: Callable[[Team], Iterable[Any]]
     key: tuple[str, ...]
     columns: Mapping[str, Schema]
     filters: tuple[str, ...]
     """Columns compared for equality, whatever the case."""
     at_least: tuple[str, ...] = ()
     """Columns with a `min_…` filter; a row whose value is unknown is left out by it."""
+    details: Mapping[str, Schema] = field(default_factory=dict)
+    """Columns too long for a list: shown where one row is asked for."""
 
-    def show(self, row: Any) -> dict[str, Any]:
-        return {name: _plain(getattr(row, name)) for name in self.columns}
+    def show(self, row: Any, *, whole: bool = False) -> dict[str, Any]:
+        return {name: _plain(value_of(row, name)) for name in (*self.columns, *(self.details if whole else ()))}
 
     def key_of(self, row: Any) -> tuple[str, ...]:
-        return tuple(str(getattr(row, name)) for name in self.key)
+        return tuple(str(value_of(row, name)) for name in self.key)
 
     def components(self) -> dict[str, Schema]:
-        one = record(**self.columns)
-        return {self.title: one, f"{self.title}List": page_of({"$ref": f"#/components/schemas/{self.title}"})}
+        item = f"{self.title}Summary" if self.details else self.title
+        schemas = {item: record(**self.columns), f"{self.title}List": page_of(ref(item))}
+        return schemas | ({self.title: record(**self.columns, **self.details)} if self.details else {})
+
+
+def value_of(row: Any, name: str) -> Any:
+    return row[name] if isinstance(row, Mapping) else getattr(row, name)
 
 
 def _plain(value: Any) -> Any:
@@ -49,7 +59,7 @@ def _plain(value: Any) -> Any:
 ACCELERATORS = Listing(
     name="accelerators",
     title="Accelerator",
-    rows=lambda catalog: catalog.accelerators.values(),
+    rows=lambda team: catalog_snapshot().accelerators.values(),
     key=("slug",),
     columns={
         "slug": TEXT,
@@ -92,7 +102,7 @@ ACCELERATORS = Listing(
 NODE_TYPES = Listing(
     name="node-types",
     title="NodeType",
-    rows=lambda catalog: catalog.node_types.values(),
+    rows=lambda team: catalog_snapshot().node_types.values(),
     key=("slug",),
     columns={
         "slug": TEXT,
@@ -124,7 +134,7 @@ NODE_TYPES = Listing(
 OFFERS = Listing(
     name="offers",
     title="Offer",
-    rows=lambda catalog: catalog.offers,
+    rows=lambda team: catalog_snapshot().offers,
     key=("accelerator", "provider", "region", "instance", "pricing_kind", "commitment", "accelerator_count"),
     columns={
         "provider": TEXT,
@@ -146,4 +156,58 @@ OFFERS = Listing(
     },
     filters=("provider", "region", "instance", "accelerator", "node_type", "pricing_kind", "commitment"),
 )
-LISTINGS = (ACCELERATORS, NODE_TYPES, OFFERS)
+MODELS = Listing(
+    name="models",
+    title="Model",
+    rows=lambda team: visible_models(team).values(),
+    key=("slug",),
+    columns={
+        "slug": TEXT,
+        "name": TEXT,
+        "family": TEXT,
+        "aliases": array(TEXT),
+        "exact_parameters": INTEGER,
+        "published_parameters": maybe(INTEGER),
+        "active_parameters_per_token": maybe(INTEGER),
+        "source": TEXT,
+        "source_date": maybe(DATE),
+        "checked_date": maybe(DATE),
+        "confidence": TEXT,
+        "note": TEXT,
+        "origin": TEXT,
+    },
+    filters=("family", "origin", "confidence"),
+    at_least=("exact_parameters",),
+    details={"config": maybe(ANY), "architecture": maybe(ANY), "facts": ANY},
+)
+OPTIMIZER_ROWS = Listing(
+    name="optimizers",
+    title="Optimizer",
+    rows=lambda team: [describe(row) for row in OPTIMIZERS.values()],
+    key=("name",),
+    columns={
+        "name": TEXT,
+        "library": TEXT,
+        "library_version": TEXT,
+        "title": TEXT,
+        "aliases": array(TEXT),
+        "state_rule": TEXT,
+        "paged": FLAG,
+        "measured": FLAG,
+        "source": TEXT,
+        "caveat": TEXT,
+    },
+    filters=("library", "state_rule"),
+    details={
+        "slots": array(ANY),
+        "constants": array(ANY),
+        "options": array(ANY),
+        "temporaries": array(ANY),
+        "moved_elements": maybe(NUMBER),
+        "allocated_at_init": FLAG,
+        "frees_gradients": FLAG,
+        "needs_matrices": FLAG,
+        "parameter_dtypes": array(TEXT),
+    },
+)
+LISTINGS = (ACCELERATORS, NODE_TYPES, OFFERS, MODELS, OPTIMIZER_ROWS)

@@ -16,7 +16,9 @@ from planner.requests import request_schemas
 JSON = "application/json"
 ESTIMATE_REQUEST = {JSON: ref("EstimateRequest")}
 PLAN_REQUEST = {JSON: ref("PlanRequest")}
+MAXIMUM_REQUEST = {JSON: ref("MaximumRequest")}
 ESTIMATE_ANSWER = ref("Estimate")
+MAXIMUM_ANSWER = ref("Maximum")
 PLAN_ANSWER = ref("Plan")
 PLAN_LIST = ref("PlanList")
 

@@ -12,7 +12,7 @@ import structlog
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
-from accounting import ENGINE_VERSION
+from accounting.estimate import ENGINE_VERSION
 from planner.documents import write_document
 from planner.errors import InvalidRequest
 from planner.plans.models import PlanRun, PlanStatus

@@ -13,7 +13,7 @@ import pytest
 from planner.plans.models import PlanRun
 from planner.plans.running import plan_execute
 from planner.teams.models import Team
-from tests.planner.conftest import PLAN, Caller
+from tests.people import PLAN, Caller
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_search", "rings")]
 

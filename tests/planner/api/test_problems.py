@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from django.db import InterfaceError, OperationalError
 
-from tests.planner.conftest import PLAN, Caller, quiet_client
+from tests.people import PLAN, Caller, quiet_client
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("rings")]
 

@@ -28,7 +28,7 @@ from planner.plans.services import (
 )
 from planner.search import SearchCancelled
 from planner.teams.models import Team
-from tests.planner.conftest import ANSWER, PLAN
+from tests.people import ANSWER, PLAN
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_search", "rings")]
 

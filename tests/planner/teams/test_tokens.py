@@ -12,7 +12,7 @@ from django.core.exceptions import ValidationError
 from planner.teams.models import ApiToken, Role, Scope, Team
 from planner.teams.selectors import actor_of_session, actor_of_token
 from planner.teams.services import membership_remove, membership_set, team_create, team_embedded, token_create
-from tests.planner.conftest import Caller, quiet_client
+from tests.people import Caller, quiet_client
 
 pytestmark = pytest.mark.django_db
 

@@ -1,0 +1,131 @@
+"""Every address of the API times every kind of caller: a door without a row here fails."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.urls import URLPattern, get_resolver
+
+from planner.plans.running import plan_execute
+from planner.specs.models import Confidence, ModelSpec
+from planner.teams.models import Role, Team
+from tests.people import PLAN, Caller, quiet_client
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_search", "rings")]
+
+CONFIG = {
+    "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 128,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2, "vocab_size": 256,
+    "max_position_embeddings": 128, "tie_word_embeddings": False, "hidden_act": "silu",
+}  # fmt: skip
+CALLERS = ("anonymous", "bad token", "stranger", "viewer", "planner", "catalog-editor", "admin")
+PUBLIC = dict.fromkeys(CALLERS, 200)
+READ = {**PUBLIC, "anonymous": 401, "bad token": 401}
+MINE = {**READ, "stranger": 404}
+WRITE = {**READ, "stranger": 0, "viewer": 403}
+"""0: the stranger's own team answers, nothing of ours is touched."""
+
+ROWS: dict[tuple[str, str], dict[str, int]] = {
+    ("schema", "GET"): PUBLIC,
+    ("docs", "GET"): PUBLIC,
+    ("estimates", "POST"): {**READ, **dict.fromkeys(CALLERS[2:], 422)},
+    ("estimates-max", "POST"): {**READ, **dict.fromkeys(CALLERS[2:], 422)},
+    ("plans", "GET"): READ,
+    ("plans", "POST"): {**WRITE, **dict.fromkeys(("planner", "catalog-editor", "admin"), 202)},
+    ("plan", "GET"): MINE,
+    ("plan", "DELETE"): {**MINE, "viewer": 403, **dict.fromkeys(("planner", "catalog-editor", "admin"), 409)},
+    ("models-import", "POST"): {**WRITE, **dict.fromkeys(("planner", "catalog-editor", "admin"), 201)},
+    ("accelerators", "GET"): READ,
+    ("accelerators-row", "GET"): dict.fromkeys(CALLERS, 404) | {"anonymous": 401, "bad token": 401},
+    ("node-types", "GET"): READ,
+    ("node-types-row", "GET"): dict.fromkeys(CALLERS, 404) | {"anonymous": 401, "bad token": 401},
+    ("offers", "GET"): READ,
+    ("models", "GET"): READ,
+    ("models-row", "GET"): MINE,
+    ("optimizers", "GET"): READ,
+    ("optimizers-row", "GET"): READ,
+}
+
+
+def doors() -> Iterator[tuple[str, str]]:
+    """(name, method) of every view that the resolver has under /api/v1/."""
+    api = next(pattern for pattern in get_resolver().url_patterns if str(pattern.pattern) == "api/v1/")
+    for pattern in api.url_patterns:
+        assert isinstance(pattern, URLPattern)
+        view = getattr(pattern.callback, "cls", None)
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            if (view is None and method == "GET") or hasattr(view, method.lower()):
+                yield str(pattern.name), method
+
+
+def test_every_door_has_a_row() -> None:
+    assert set(doors()) == set(ROWS)
+
+
+@pytest.fixture
+def addresses(owner: Caller, team: Team) -> dict[str, tuple[str, object]]:
+    """Where each door is, and what is sent through it; rows of their own belong to `team`."""
+    plan = owner.post("/api/v1/plans/", PLAN)["Location"]
+    plan_execute(plan_id=UUID(plan.rstrip("/").rsplit("/", 1)[-1]))
+    ModelSpec.objects.create(
+        slug="ours-model", team=team, name="Ours", config=CONFIG, exact_parameters=1, source="test", confidence=Confidence.LOW
+    )
+    special: dict[str, tuple[str, object]] = {
+        "estimates-max": ("estimates/max/", {}),
+        "estimates": ("estimates/", {}),
+        "plans": ("plans/", PLAN),
+        "models-import": ("models/import/", CONFIG),
+        "accelerators-row": ("accelerators/none/", None),
+        "node-types-row": ("node-types/none/", None),
+        "models-row": ("models/ours-model/", None),
+        "optimizers-row": ("optimizers/adamw/", None),
+        "plan": (plan.removeprefix("/api/v1/"), None),
+    }
+    return {name: special.get(name, (f"{name}/", None)) for name, _ in ROWS}
+
+
+@pytest.fixture
+def people(caller: Callable[..., Caller], stranger: Caller) -> dict[str, Caller]:
+    roles = {role.value: caller(f"a {role.value}", role=role) for role in Role}
+    nobody = {"anonymous": Caller(quiet_client(), ""), "bad token": Caller(quiet_client(), "plan_0")}
+    return {**nobody, "stranger": stranger, **roles}
+
+
+@pytest.mark.parametrize(("door", "method"), ROWS, ids=lambda part: str(part))
+def test_who_gets_what(
+    people: dict[str, Caller], addresses: dict[str, tuple[str, object]], door: str, method: str
+) -> None:
+    path, body = addresses[door]
+    for name, wanted in ROWS[door, method].items():
+        if not wanted:
+            continue
+        answer = people[name].call(method, f"/api/v1/{path}", body if method == "POST" else None)
+        again = 200 if wanted == 201 else wanted  # noqa: PLR2004 - the second import of the same config
+        assert answer.status_code in (wanted, again), (name, answer.content[:300])
+        if answer.status_code >= 400:  # noqa: PLR2004
+            assert answer["Content-Type"] == "application/problem+json", name
+
+
+def test_lists_show_own_rows_only(people: dict[str, Caller], addresses: dict[str, tuple[str, object]]) -> None:
+    def listed(caller: Caller, path: str) -> str:
+        return json.dumps([row for row in caller.get(f"/api/v1/{path}").json()["results"]])
+
+    plan = addresses["plan"][0].split("/")[1]
+    for name, seen in (("viewer", True), ("stranger", False)):
+        assert (plan in listed(people[name], "plans/")) is seen
+        assert ("ours-model" in listed(people[name], "models/?page_size=500")) is seen
+
+
+def test_a_foreign_model_is_unknown_and_not_among_the_nearest(
+    people: dict[str, Caller], addresses: dict[str, tuple[str, object]]
+) -> None:
+    request = {"model": "ours-model", "hardware": {"accelerator": "none"}, "batch": {"sequence_length": 128}}
+    faults: list[dict[str, Any]] = people["stranger"].post("/api/v1/estimates/", request).json()["errors"]
+    model = next(fault for fault in faults if fault["pointer"] == "/model")
+    assert model["detail"].count("ours-model") == 1
+    ours = people["viewer"].post("/api/v1/estimates/", request).json()["errors"]
+    assert "/model" not in {fault["pointer"] for fault in ours}
