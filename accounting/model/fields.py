@@ -124,27 +124,7 @@ def _draft(reader: Reader, name: str, family: Family, inherited: Draft) -> Draft
     """Fields stated, else inherited (an encoder from its decoder), else what the family's class does."""
     habits: Draft = {**COMMON_TRAITS, **family.defaults, **family.traits, **inherited}
     draft: Draft = {"family": name, "qk_norm_width": habits.get("qk_norm_width", "head")}
-    for field in _SIZES:
-        high = LIMITS[field]
-        low = 0 if field == "vocab_size" and "patch_size" in habits.get("extra", {}) else 1
-        fallback = inherited.get(field, MISSING)
-        if field == "ffn_size" and family.ffn_multiple is not None and fallback is MISSING:
-            fallback = None
-        if field == "vocab_size" and family.traits.get("vocab_size") == 0:
-            fallback, low = 0, 0
-        draft[field] = (
-            fallback
-            if field in inherited and field not in reader.source
-            else reader.integer((field,), fallback, low=low, high=high)
-        )
-    for field in _OPTIONAL_SIZES:
-        low, high = (0, LIMITS.get(field, LIMITS["max_positions"]))
-        fallback = inherited.get(field)
-        draft[field] = reader.integer((field,), None, low=min(low, 1), high=high, nullable=True)
-        if draft[field] is None:
-            draft[field] = fallback
-        elif draft[field] == 0 and field != "sliding_window":
-            reader.fault(field, "out_of_range", f"{field}=0 is outside 1 to {high}")
+    draft.update(_sizes(reader, family, habits, inherited))
     _habits(reader, draft, family, habits)
     _finish_norms(draft, name, habits)
     if draft["ffn_size"] is None and isinstance(draft["hidden_size"], int) and family.ffn_multiple is not None:
@@ -156,6 +136,25 @@ def _draft(reader: Reader, name: str, family: Family, inherited: Draft) -> Draft
     _read_mla(reader, draft)
     _read_extra(reader, draft, name)
     return draft
+
+
+def _sizes(reader: Reader, family: Family, habits: Draft, inherited: Draft) -> Draft:
+    """The widths and counts; an encoder's that it does not state are its decoder's."""
+    sizes: Draft = {}
+    for field in (*_SIZES, *_OPTIONAL_SIZES):
+        if field in inherited and reader.source.get(field) is None:
+            sizes[field] = inherited[field]
+            continue
+        default: Any = None if field in _OPTIONAL_SIZES else MISSING
+        if field == "ffn_size" and family.ffn_multiple is not None:
+            default = None
+        # A vision tower has no vocabulary, and a window of 0 is how some files say none.
+        low = 0 if field == "sliding_window" or (field == "vocab_size" and habits.get("vocab_size") == 0) else 1
+        if field == "vocab_size" and low == 0:
+            default = 0
+        high = LIMITS.get(field, LIMITS["max_positions"])
+        sizes[field] = reader.integer((field,), default, low=low, high=high, nullable=field in _OPTIONAL_SIZES)
+    return sizes
 
 
 def _habits(reader: Reader, draft: Draft, family: Family, habits: Draft) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from accounting.model.architecture import Architecture
 from accounting.model.blocks import block_tensors, linear, norm
 from accounting.model.classes import ClassNames, class_names
@@ -23,7 +25,7 @@ def inventory_of(architecture: Architecture) -> Inventory:
     if architecture.encoder is not None:
         encoder = architecture.encoder
         if encoder.family != architecture.family:
-            first += _embeddings(encoder)
+            first += [replace(tensor, name=f"encoder.{tensor.name}") for tensor in _embeddings(encoder)]
         _add_blocks(encoder, kinds, pattern, encoder_side=True)
         last += _final_norm(encoder, "encoder.")
     _add_blocks(architecture, kinds, pattern, encoder_side=False)

@@ -219,7 +219,7 @@ def test_arbitrary_json_never_raises_anything_else(config: Any) -> None:
         assert error.faults
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(name=st.sampled_from(sorted(SHIPPED)), family=st.sampled_from(known_types()), data=st.data())
 def test_a_damaged_config_never_raises_anything_else(name: str, family: str, data: st.DataObject) -> None:
     config = dict(SHIPPED[name])
