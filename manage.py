@@ -40,12 +40,12 @@ def create_environment() -> "list[str]":
     import venv  # noqa: PLC0415
 
     # The class copies the interpreter by default; a copy can pick up another Python's library.
-    options = {"clear": True, "symlinks": not WINDOWS}
+    symlinks = not WINDOWS
     try:
-        venv.EnvBuilder(with_pip=True, **options).create(ENVIRONMENT)
+        venv.EnvBuilder(with_pip=True, clear=True, symlinks=symlinks).create(ENVIRONMENT)
     except (Exception, SystemExit):
         # Debian without python3-venv has no ensurepip: the outer pip can install from outside.
-        venv.EnvBuilder(with_pip=False, **options).create(ENVIRONMENT)
+        venv.EnvBuilder(with_pip=False, clear=True, symlinks=symlinks).create(ENVIRONMENT)
     else:
         return [PYTHON, "-m", "pip"]
     outer = [sys.executable, "-m", "pip"]

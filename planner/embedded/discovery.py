@@ -43,9 +43,9 @@ def client(url: str) -> "redis.Redis":
 
 def local_postgres() -> str | None:
     """The server on 127.0.0.1:5432, if libpq's own settings open it and the role may create databases."""
-    target = {"host": os.environ.get("PGHOST", "127.0.0.1"), "dbname": os.environ.get("PGDATABASE", "postgres")}
+    host, name = os.environ.get("PGHOST", "127.0.0.1"), os.environ.get("PGDATABASE", "postgres")
     try:
-        with psycopg.connect(connect_timeout=1, **target) as connection:
+        with psycopg.connect(connect_timeout=1, host=host, dbname=name) as connection:
             row = connection.execute(
                 "select rolcreatedb or rolsuper from pg_roles where rolname = current_user"
             ).fetchone()

@@ -78,7 +78,18 @@ def start_scratch() -> Server:
         os.chown(scratch, user["user"], user["group"])
     folder = _reachable(binaries(), scratch, user)
     data = scratch / "data"
-    initialise = [folder / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
+    initialise: list[str | Path] = [
+        folder / "initdb",
+        "-D",
+        data,
+        "-U",
+        "postgres",
+        "-A",
+        "trust",
+        "-E",
+        "UTF8",
+        "--no-sync",
+    ]
     made = subprocess.run(initialise, capture_output=True, text=True, env=ENVIRONMENT, cwd="/", check=False, **user)
     if made.returncode != 0:
         raise ServerError(f"initdb failed:\n{made.stderr}")

@@ -3,6 +3,7 @@
 import fcntl
 import hashlib
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,13 @@ from planner.embedded.instance import private_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 # Everything a prepared database depends on: our tables, other packages' tables (by their pins) and the shipped rows.
-INPUTS = ("requirements.txt", "planner/migrations/*.py", "hardware/migrations/*.py", "hardware/data/**/*")
+INPUTS = (
+    "requirements.txt",
+    "planner/migrations/*.py",
+    "hardware/migrations/*.py",
+    "hardware/data/**/*",
+    "planner/specs/data/**/*",
+)
 
 
 def fingerprint() -> str:
@@ -53,8 +60,10 @@ def ensure_ready() -> bool:
     with exclusive(settings.VAR_DIR / "ready.lock"):
         if _is_ready(stamp, database, wanted):
             return False
-        call_command("migrate", verbosity=0, interactive=False)
-        call_command("load_catalog", verbosity=0)
+        # Standard output belongs to the answer of the command that came here first.
+        print(f"[setup] preparing {database} ...", file=sys.stderr, flush=True)
+        call_command("migrate", verbosity=0, interactive=False, stdout=sys.stderr)
+        call_command("load_catalog", stdout=sys.stderr)
         stamp.write_text(wanted, encoding="utf-8")
     return True
 

@@ -41,7 +41,8 @@ def _start(data: Path, socket: Path, *, durable: bool) -> Server:
         "appendonly": "yes" if durable else "no",
         "maxmemory-policy": "noeviction",  # evicting a queue's keys would lose messages
     }
-    command = [server_binary(), *(part for name, value in settings.items() for part in (f"--{name}", value))]
+    arguments = [part for name, value in settings.items() for part in (f"--{name}", value)]
+    command: list[str | Path] = [server_binary(), *arguments]
     child = start("valkey", command, log=data / "valkey.log", environment={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
     wait_for_socket(child, socket)
     return Server(f"unix://{socket}?db=0", child)

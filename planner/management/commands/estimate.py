@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from accounting import estimate
 from planner.documents import read_document, write_document
+from planner.embedded.ready import ensure_ready
 from planner.errors import Fault, InvalidRequest, PlannerError
 from planner.requests import RequestContext, context_for, read_estimate, read_maximum
 from planner.requests.estimate import MAXIMISE
@@ -33,6 +34,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         content = _read(options["file"])
+        ensure_ready()
         context = context_for(None)
         if options["jsonl"]:
             for line in content.splitlines():

@@ -14,6 +14,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from planner.documents import read_document, write_document
+from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
 from planner.plans.documents import plan_text
 from planner.plans.models import PlanRun, PlanStatus
@@ -73,6 +74,7 @@ class Command(BaseCommand):
         given = {pointer: options[pointer] for _, pointer, _ in FLAGS if options[pointer] is not None}
         if bool(given) == bool(options["file"]):
             raise CommandError("give a request file (or -), or flags such as --model", returncode=BAD_REQUEST)
+        ensure_ready()
         if options["jsonl"]:
             self._lines(options["file"])
             return
