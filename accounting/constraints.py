@@ -296,10 +296,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         key="schedule_mismatch",
         field="/pipeline/schedule",
-        reads=("/pipeline/schedule", "/parallelism/vpp"),
+        reads=("/pipeline/schedule", "/parallelism/vpp", "/parallelism/pp"),
         reason="schedule",
         message="the {schedule} schedule and vpp={vpp} exclude one another: interleaved needs vpp > 1, 1f1b and gpipe vpp 1",
-        broken=lambda recipe, layout: np.where(
+        broken=lambda recipe, layout: (layout.pp > 1) & np.where(
             layout.vpp > 1,
             recipe.schedule in {Schedule.ONE_F_ONE_B, Schedule.GPIPE},
             recipe.schedule is Schedule.INTERLEAVED,

@@ -13,6 +13,7 @@ from accounting.scenario import Offload
 from accounting.vocabulary import Attention, Engine, Place, RecomputeMode
 from planner.errors import InvalidRequest
 from planner.requests.context import RequestContext
+from planner.requests.echo import estimate_request
 from planner.requests.fields import INVALID, Record, shown
 from planner.requests.models import read_model
 from planner.requests.notes import Notes
@@ -85,6 +86,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         goodput=Goodput(**request["goodput"]),
         objective=request["objective"],
         option_count=request["options"],
+        write_request=lambda scenario, row: estimate_request(scenario, row, model_request, context.catalog),
         assumptions=tuple(notes.assumptions),
         warnings=tuple(notes.warnings),
     )

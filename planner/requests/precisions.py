@@ -7,6 +7,7 @@ from typing import Any
 
 from accounting.facts.precisions import PRESETS, Precision
 from planner.requests.notes import Notes
+from planner.requests.tables import OWN_RULE
 
 DEFAULT = "bf16-mixed"
 
@@ -20,14 +21,14 @@ def read_precision(given: str | Mapping[str, Any] | None, pointer: str, notes: N
     parameters = given["parameters"]
     gradients = given.get("gradients", parameters)
     master = given.get("master_weights")
-    states = given.get("optimizer_states")
+    states = None if given.get("optimizer_states") == OWN_RULE else given.get("optimizer_states")
     missing = [name for name in ("gradients", "master_weights", "optimizer_states", "reduce") if name not in given]
     if missing:
         notes.assume(
             f"precision: {', '.join(missing)} not stated: gradients and reduce follow the weights, no master copy is held, "
             "optimizer states follow the optimizer's own rule"
         )
-    if "optimizer_states" in given and states is None:
+    if given.get("optimizer_states", OWN_RULE) is None:
         notes.warn("precision.optimizer_states null is read as the optimizer's own rule: what a state needs is always held")
     _pitfalls(given, parameters, master, notes)
     return _preset_like(
@@ -68,6 +69,4 @@ def precision_request(precision: Precision) -> str | dict[str, Any]:
         return precision.name
     parts = ("compute", "parameters", "gradients", "master_weights", "optimizer_states", "reduce")
     written = {part: getattr(precision, part) for part in parts}
-    if written["optimizer_states"] is None:
-        del written["optimizer_states"]
-    return written
+    return written | {"optimizer_states": precision.optimizer_states or OWN_RULE}

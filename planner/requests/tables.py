@@ -21,7 +21,9 @@ PRICING = ("on-demand", "spot", "reserved")
 COMMITMENTS = ("", "1y", "3y")
 COMPUTE_DTYPES = ("fp32", "tf32", "bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 STORED_DTYPES = ("fp32", "bf16", "fp16")
-STATE_DTYPES = ("fp32", "bf16", "fp16", "fp8", "int8")
+OWN_RULE = "auto"
+STATE_DTYPES = (OWN_RULE, "fp32", "bf16", "fp16", "fp8", "int8")
+"""`auto`: the optimizer's own rule (the dtype of what it steps, or its quantised format)."""
 BASE_DTYPES = ("bf16", "fp16", "fp32", "fp8", "int8", "nf4", "gptq-int4")
 EXTRA_DTYPES = ("bf16", "fp16", "fp32", "fp8", "int8", "nf4")
 EXTRA_ROLES = ("ema", "reference", "reward", "value", "draft")
@@ -112,7 +114,7 @@ PRECISION = Either(
             "parameters": Member(Word(STORED_DTYPES), required=True),
             "gradients": Member(Word(STORED_DTYPES), nullable=True, help="default: the parameters' dtype"),
             "master_weights": Member(Word(STORED_DTYPES), nullable=True, help="default: null, not held"),
-            "optimizer_states": Member(Word(STATE_DTYPES), nullable=True, help="default: the optimizer's own rule"),
+            "optimizer_states": Member(Word(STATE_DTYPES), nullable=True, default="auto", help="auto: the optimizer's own rule"),
             "reduce": Member(Word(STORED_DTYPES), nullable=True, help="default: the gradients' dtype"),
         }
     ),

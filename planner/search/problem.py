@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from accounting.catalog import Accelerator, NodeType, Offer
 from accounting.facts.optimizers import Optimizer
 from accounting.facts.precisions import Precision
-from accounting.model import Model
-from accounting.scenario import Offload, Recompute
+from accounting.model import Adapter, Model
+from accounting.options import Options
+from accounting.scenario import Offload, Recompute, Scenario
 from accounting.vocabulary import Attention, Engine
 
 Axis = tuple[int, ...] | None
@@ -82,5 +83,9 @@ class PlanProblem:
     goodput: Goodput = Goodput()
     objective: str = "cost"
     option_count: int = 10
+    adapter: Adapter | None = None
+    options: Options = Options()
+    write_request: Callable[[Scenario, int], dict[str, Any]] = field(default=lambda scenario, row: {}, compare=False)
+    """Writes one candidate back as the estimate request that reproduces it."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=())
