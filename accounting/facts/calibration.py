@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from accounting.facts.calibration_rows import DEVICE_ROWS, ENGINE_ROWS, FABRIC_ROW, KERNEL_ROWS, LOW_PRECISION_ROWS
 from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
-from accounting.vocabulary import Engine
+from accounting.vocabulary import Engine, Schedule
+
+if TYPE_CHECKING:
+    from accounting.scenario import Recipe
 
 __all__ = ["CALIBRATION", "Calibration", "DeviceRow", "EngineRow", "FabricRow", "KernelRow", "LowPrecisionRow"]
+
+CORE_FAMILY = "megatron-core"
+"""Megatron-Core with Transformer Engine, told from the older lineage (Megatron-LM before it, Megatron-DeepSpeed, nanotron,
+InternEvo) by what only it runs: interleaved schedules, products below 16 bits, mixtures with expert parallelism."""
 
 ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
     {
@@ -26,6 +34,20 @@ ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
         Engine.IDEAL: "torch",
     }
 )
+
+
+_SMALL = frozenset({"fp8", "mxfp8", "nvfp4"})
+
+
+def engine_family(recipe: Recipe) -> str:
+    """Name of the engine row that a recipe's constants come from."""
+    shape = recipe.model.architecture
+    core = (
+        recipe.schedule is Schedule.INTERLEAVED
+        or recipe.precision.compute in _SMALL
+        or (shape is not None and shape.moe is not None)
+    )
+    return CORE_FAMILY if recipe.engine is Engine.MEGATRON and core else ENGINE_FAMILY[recipe.engine]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,9 +71,9 @@ class Calibration:
                 return row
         return self.devices["generic"]
 
-    def engine(self, engine: Engine) -> EngineRow:
-        """The row of an engine's family."""
-        return self.engines[ENGINE_FAMILY[engine]]
+    def engine(self, recipe: Recipe) -> EngineRow:
+        """The row of the recipe's engine family."""
+        return self.engines[engine_family(recipe)]
 
 
 CALIBRATION = Calibration(

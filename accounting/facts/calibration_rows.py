@@ -35,6 +35,7 @@ DEVICE_ROWS = (
         gemm_efficiency=0.9,
     ),
     _device("ada", architectures=("ada",), gemm_efficiency=0.85),
+    _device("ada-professional", slugs=("rtx-6000-ada", "l40", "l40s", "l4"), gemm_efficiency=0.55, band=(0.6, 2.0)),
     _device("hopper", architectures=("hopper",), gemm_efficiency=0.78),
     _device("blackwell", architectures=("blackwell", "blackwell ultra", "blackwell (gb202)"), gemm_efficiency=0.66),
     _device("generic", gemm_efficiency=0.6),
@@ -44,11 +45,11 @@ DEVICE_ROWS = (
 def _engine(name: str, **values: object) -> EngineRow:
     base = dict(
         host_block_seconds=200e-6,
-        host_backward=1.3,
+        host_backward=1.3, host_tensor_parallel_seconds=1e-3, host_serial_seconds=0.0,
         host_step_seconds=5e-3,
         host_micro_batch_seconds=1e-3,
         host_exchange_seconds=3e-4,
-        tensor_parallel_exposed=1.0,
+        tensor_parallel_exposed=1.0, expert_parallel_exposed=0.8, link_efficiency=0.9,
         pipeline_exposed=0.5,
         overlap=0.85,
         contention=0.1,
@@ -60,7 +61,8 @@ def _engine(name: str, **values: object) -> EngineRow:
     return EngineRow(name=name, **(base | values))  # type: ignore[arg-type]
 
 
-ENGINE_ROWS = (_engine("torch"), _engine("fsdp1"), _engine("deepspeed"), _engine("megatron"))
+ENGINE_ROWS = (_engine("torch"), _engine("fsdp1"), _engine("deepspeed"), _engine("megatron", host_tensor_parallel_seconds=2e-3, host_serial_seconds=1.4e-3),
+               _engine("megatron-core", tensor_parallel_exposed=0.6))
 KERNEL_ROWS = (
     KernelRow(
         name="eager",
@@ -73,6 +75,19 @@ KERNEL_ROWS = (
         logits=20.0,
         scores=13.0,
         host=1.0,
+        source=_TRUTH,
+    ),
+    KernelRow(
+        name="core",
+        hidden=16.0,
+        hidden_dropout=6.0,
+        gated=6.0,
+        plain=6.0,
+        rotary=5.0,
+        backward=2.0,
+        logits=10.0,
+        scores=9.0,
+        host=0.7,
         source=_TRUTH,
     ),
     KernelRow(
@@ -107,4 +122,4 @@ LOW_PRECISION_ROWS = (
     LowPrecisionRow(name="mxfp8", efficiency=0.8, cast=4.0, source=_TRUTH),
     LowPrecisionRow(name="nvfp4", efficiency=0.6, cast=4.0, source=_TRUTH),
 )
-FABRIC_ROW = FabricRow(fraction=0.75, latency=20e-6, source=_TRUTH)
+FABRIC_ROW = FabricRow(fraction=0.75, latency=20e-6, ramp=3e-4, ramp_bytes=16e6, crowding=0.1, source=_TRUTH)

@@ -46,6 +46,11 @@ class EngineRow:
     host_block_seconds: float
     """Host time to launch one block's forward; the backward takes `host_backward` times it."""
     host_backward: float
+    host_tensor_parallel_seconds: float
+    """More of it where tensor parallelism splits the block."""
+    host_serial_seconds: float
+    """More of it per tensor-parallel rank where a plain pipeline's blocking exchanges interleave with sequence-parallel
+    collectives."""
     host_step_seconds: float
     """Once a step: optimizer launch, gradient norm, logging."""
     host_micro_batch_seconds: float
@@ -53,6 +58,10 @@ class EngineRow:
     """Host time of one exchange between pipeline stages."""
     tensor_parallel_exposed: float
     """Share of tensor-parallel collectives that no computation hides."""
+    expert_parallel_exposed: float
+    """Share of dispatch and combine that no computation hides."""
+    link_efficiency: float
+    """Rate of this engine's data-parallel collectives over the library's own (bucketing, small tensors)."""
     pipeline_exposed: float
     """Share of the steady exchanges between stages that is not hidden."""
     overlap: float
@@ -112,4 +121,9 @@ class FabricRow:
     """Achievable share of a node's specified rate."""
     latency: float
     """Of each doubling of the nodes that a collective spans. [second]"""
+    ramp: float
+    """What a rate that rises with the message costs at most. [second]"""
+    ramp_bytes: float
+    crowding: float
+    """Rate lost for each further group that sends from the same node at the same time: rate / (1 + crowding·others)."""
     source: str

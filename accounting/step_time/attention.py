@@ -10,6 +10,12 @@ from accounting.units import Floats
 from accounting.vocabulary import Attention
 
 
+_TENSOR_CORE_MULTIPLE = 8
+_WITHOUT_TENSOR_CORES = 0.25
+"""A batched 16-bit product whose inner dimension is no multiple of 8 runs without tensor cores: 78 of 312 TFLOP/s on A100.
+Source: NVIDIA deep learning performance guide (matrix multiplication); A100 white paper."""
+
+
 def context_length(clock: Clock, kind: LayerKind, *, full: bool) -> Floats:
     """Keys a query attends to, on average. [tokens, (N, 1)]
 
@@ -55,6 +61,8 @@ def core_forward_seconds(clock: Clock, kind: LayerKind) -> Floats:
         return core_flops(clock, kind, full=False) / rate + device.kernel_seconds
     width = core_width(clock) / 2 * clock.tp / clock.architecture.heads
     rate = device.dense_peak * device.gemm_efficiency * width / (width + device.gemm_ramp)
+    if clock.architecture.head_dim % _TENSOR_CORE_MULTIPLE:
+        rate = rate * _WITHOUT_TENSOR_CORES
     return core_flops(clock, kind, full=True) / rate + 2 * device.kernel_seconds
 
 

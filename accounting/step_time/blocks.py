@@ -93,8 +93,7 @@ def _assemble(  # noqa: PLR0913 - one argument per family of parts
     share = 1 / (2 + again)
     forward = matmul[0] + attention[0] + elementwise[0] + share * linked
     backward = sum(part[1] + part[2] for part in (matmul, attention, elementwise)) + (1 - share) * linked
-    host = clock.engine.host_block_seconds * clock.kernel.host * clock.device.host_factor
-    host = host * (_HOST_MIXTURE if kind.mixture else 1.0)
+    host = _host_seconds(clock) * (_HOST_MIXTURE if kind.mixture else 1.0)
     stall_forward = np.maximum(host - forward, 0.0)
     stall_backward = np.maximum(host * (clock.engine.host_backward + again) - backward, 0.0)
     return Block(
@@ -117,6 +116,17 @@ def _assemble(  # noqa: PLR0913 - one argument per family of parts
         recomputed_flops=flops[1],
         traffic=traffic,
     )
+
+
+def _host_seconds(clock: Clock) -> Floats:
+    """Host time of one block's forward: its kernels, tensor-parallel calls, exchanges in their way. [second, (N, 1)]"""
+    engine, layout = clock.engine, clock.scenario.layout
+    host = engine.host_block_seconds * clock.kernel.host
+    split = layout.tp > 1
+    host = host + np.where(split, engine.host_tensor_parallel_seconds, 0.0)
+    serial = layout.sequence_parallel & split & (layout.pp > 1)
+    host = host + np.where(serial, engine.host_serial_seconds * clock.tp, 0.0)
+    return host * clock.device.host_factor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

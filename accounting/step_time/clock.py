@@ -6,15 +6,13 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from accounting.facts.calibration import Calibration, DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
+from accounting.facts.calibration import CORE_FAMILY, Calibration, DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow, engine_family
 from accounting.facts.collectives import LINK_ROWS, LinkRow
 from accounting.model.architecture import Architecture
 from accounting.partition import Partition
-from accounting.scenario import Scenario
+from accounting.scenario import Recipe, Scenario
 from accounting.units import TERA, Floats
 from accounting.vocabulary import Engine
-
-_PYTHON_KERNELS = "eager"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +75,7 @@ class Clock:
 def clock_of(scenario: Scenario, partition: Partition, architecture: Architecture, calibration: Calibration) -> Clock:
     """Gather constants and columns. Unknown machine facts stay NaN and make every time that needs them NaN."""
     recipe, layout = scenario.recipe, scenario.layout
-    engine = calibration.engine(recipe.engine)
+    engine = calibration.engine(recipe)
     device = _device_columns(scenario, calibration)
     tp = layout.tp.astype(np.float64)
     return Clock(
@@ -87,7 +85,7 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
         device=device,
         link=_link_columns(scenario.machine.intra_bandwidth),
         engine=engine,
-        kernel=calibration.kernels[kernel_style(scenario)],
+        kernel=calibration.kernels[kernel_style(recipe)],
         fabric=calibration.fabric,
         low_precision=calibration.low_precision.get(recipe.precision.compute),
         tokens=partition.tokens.astype(np.float64),
@@ -99,12 +97,13 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
     )
 
 
-def kernel_style(scenario: Scenario) -> str:
-    """`compiled` where the model is compiled, `fused` under Megatron or fused norms, else `eager`."""
-    recipe = scenario.recipe
+def kernel_style(recipe: Recipe) -> str:
+    """`compiled` where the model is, `core` under Megatron-Core, `fused` under Megatron or fused norms, else `eager`."""
     if recipe.options.compile:
         return "compiled"
-    return "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else _PYTHON_KERNELS
+    if engine_family(recipe) == CORE_FAMILY:
+        return "core"
+    return "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else "eager"
 
 
 def _device_columns(scenario: Scenario, calibration: Calibration) -> Device:

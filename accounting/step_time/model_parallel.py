@@ -70,12 +70,15 @@ def core_key_value_width(clock: Clock) -> Floats:
 def expert_parallel(clock: Clock, kind: LayerKind) -> tuple[Floats, Traffic]:
     """(seconds, traffic) of one mixture block's forward: dispatch and combine; the backward moves the same. [(N, 1)]
 
-    2 all-to-alls of tokens/tp·k·h. Source: Lepikhin 2020 (GShard) §3.
+    2 all-to-alls of tokens/tp·k·h; a token goes once to a node however many of its experts live there, of x nodes to
+    x·(1 - (1 - 1/x)^k) on average. Source: Lepikhin 2020 (GShard) §3; DeepSeek-V3 report §3.2.2.
     """
     mixture, layout = clock.architecture.moe, clock.scenario.layout
     if not kind.mixture or mixture is None:
         return np.zeros_like(clock.tokens), Traffic()
     group = group_of(clock, layout.ep, layout.etp)
     size = clock.tokens / clock.tp * layout.etp * mixture.top_k * clock.architecture.hidden_size * clock.activation_bytes
-    seconds = 2 * collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
+    nodes = group.islands
+    size = size * np.where(nodes > 1, nodes * (1 - (1 - 1 / nodes) ** mixture.top_k) / mixture.top_k, 1.0)
+    seconds = 2 * clock.engine.expert_parallel_exposed * collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
     return seconds, Traffic(all_to_all=2 * wire_bytes(Collective.ALL_TO_ALL, size, group))

@@ -79,7 +79,9 @@ def collective_seconds(clock: Clock, collective: Collective, size: Floats, group
     wire = wire_bytes(collective, size, group)
     inner = np.where(group.inside > 1, wire / (machine.intra_bandwidth * link.fraction * gain), 0.0)
     across = np.where(group.beside > group.inside, wire / (machine.pcie_bandwidth * _PCIE_FRACTION), 0.0)
-    nic = machine.inter_bandwidth / machine.devices_per_node * clock.fabric.fraction
+    fabric = clock.fabric
+    others = np.maximum(machine.devices_per_node / group.beside, 1.0) - 1
+    nic = machine.inter_bandwidth / machine.devices_per_node * fabric.fraction / (1 + fabric.crowding * others)
     spans = group.islands > 1
     if collective is Collective.ALL_TO_ALL:
         leaving = (group.size - group.beside) / np.maximum(group.size - 1, 1)
@@ -89,5 +91,6 @@ def collective_seconds(clock: Clock, collective: Collective, size: Floats, group
         outer = np.where(spans, wire / (nic * group.beside), 0.0)
         moving = np.maximum(np.maximum(inner, across), outer)
     latency = link.latency + link.latency_per_member * (group.beside - 1) + link.ramp * size / (size + link.ramp_bytes)
-    latency = latency + np.where(spans, clock.fabric.latency * np.log2(group.islands), 0.0)
+    slow = fabric.latency * np.log2(group.islands) + fabric.ramp * size / (size + fabric.ramp_bytes)
+    latency = latency + np.where(spans, slow, 0.0)
     return np.where((group.size > 1) & (size > 0), moving + latency, 0.0)

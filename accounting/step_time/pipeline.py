@@ -11,7 +11,7 @@ from accounting.step_time.clock import Clock
 from accounting.step_time.network import Collective, collective_seconds, group_of
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
-from accounting.vocabulary import Schedule
+from accounting.vocabulary import Engine, Schedule
 
 _BUBBLE: Mapping[Schedule, float] = {
     Schedule.ONE_F_ONE_B: 1.0,
@@ -54,11 +54,12 @@ def pipeline_times(clock: Clock, stages: Floats) -> Pipeline:
 def exchange(clock: Clock) -> tuple[Floats, Traffic]:
     """(exposed seconds, traffic) of one micro-batch's exchanges in a middle stage, forward and backward. [(N, 1)]
 
-    2·v messages of tokens·h (a tp-th each under sequence parallelism) to the next stage and back, on the NIC where the
+    2·v messages of tokens·h (a tp-th each under sequence parallelism, and under Megatron's scatter and gather) to the next stage and back, on the NIC where the
     stages stand in different nodes. Source: Narayanan 2021 §4.1.
     """
     layout, engine = clock.scenario.layout, clock.engine
-    size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes / clock.norm_split
+    scattered = clock.tp if clock.scenario.recipe.engine is Engine.MEGATRON else clock.norm_split
+    size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes / scattered
     group = group_of(clock, np.minimum(layout.pp, 2), layout.count // layout.pp)
     messages = np.where(layout.pp > 1, 2.0 * np.maximum(layout.vpp, 1), 0.0)
     wire = collective_seconds(clock, Collective.POINT_TO_POINT, size, group)

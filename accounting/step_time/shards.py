@@ -119,21 +119,23 @@ def groups_of(clock: Clock) -> Groups:
 
 def gather_seconds(clock: Clock, weights: Weights, groups: Groups) -> Floats:
     """One all-gather of these weights. [second, (N, 1)]"""
-    return collective_seconds(clock, Collective.ALL_GATHER, weights.gathered, groups.shard) + collective_seconds(
-        clock, Collective.ALL_GATHER, weights.gathered_experts, groups.expert_shard
-    )
+    dense = collective_seconds(clock, Collective.ALL_GATHER, weights.gathered, groups.shard)
+    experts = collective_seconds(clock, Collective.ALL_GATHER, weights.gathered_experts, groups.expert_shard)
+    return (dense + experts) / clock.engine.link_efficiency
 
 
 def reduce_seconds(clock: Clock, weights: Weights, groups: Groups, policy: Policy) -> Floats:
     """One reduction of their gradients: reduce-scatter then all-reduce over the copies, or one all-reduce. [second]"""
+    slow = clock.engine.link_efficiency
     if not policy.sharded:
-        return collective_seconds(clock, Collective.ALL_REDUCE, weights.reduced + weights.reduced_experts, groups.whole)
+        whole = collective_seconds(clock, Collective.ALL_REDUCE, weights.reduced + weights.reduced_experts, groups.whole)
+        return whole / slow
     seconds = collective_seconds(clock, Collective.REDUCE_SCATTER, weights.reduced, groups.shard)
     seconds = seconds + collective_seconds(
         clock, Collective.REDUCE_SCATTER, weights.reduced_experts, groups.expert_shard
     )
     share = weights.reduced / groups.shard.size + weights.reduced_experts / groups.expert_shard.size
-    return seconds + collective_seconds(clock, Collective.ALL_REDUCE, share, groups.replicate)
+    return (seconds + collective_seconds(clock, Collective.ALL_REDUCE, share, groups.replicate)) / slow
 
 
 def gather_traffic(weights: Weights, groups: Groups) -> Traffic:

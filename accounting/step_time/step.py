@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.facts.calibration import CALIBRATION, Calibration
+from accounting.facts.dtypes import find_dtype
 from accounting.partition import LocalTensor, Partition
 from accounting.scenario import Scenario
 from accounting.step_time import shards
@@ -67,7 +68,7 @@ class _Step:
 
     @classmethod
     def of(cls, clock: Clock) -> _Step:
-        kinds = clock.scenario.recipe.model.inventory.kinds
+        kinds = clock.scenario.recipe.inventory.kinds
         blocks = tuple(block_times(clock, unit, kind) for unit, kind in enumerate(kinds))
         policy, groups = shards.policy_of(clock), shards.groups_of(clock)
         weights = tuple(shards.weights_of(clock, _unit(clock, unit)) for unit in range(len(kinds)))
@@ -150,6 +151,7 @@ def _micro_batch_rows(step: _Step) -> list[TimeRow]:
             "elementwise.recompute", "memory_bound", step.over_blocks(lambda b: b.elementwise_recompute), recomputed
         ),
         TimeRow("embedding", "memory_bound", step.first * ends.embedding, embedding_seconds),
+        TimeRow("gradients.accumulate", "memory_bound", accumulation(step), accumulation),
         TimeRow("loss", "memory_bound", step.last * ends.loss, loss_seconds),
         TimeRow("host.launch", "memory_bound", step.over_blocks(lambda b: b.host_stall), host_launch),
         TimeRow(
@@ -166,6 +168,19 @@ def _micro_batch_rows(step: _Step) -> list[TimeRow]:
         TimeRow("shards.reduce", "exposed_communication", step.over_shards(lambda s: s.reduce), shards.block_shard),
     ]
     return [TimeRow(row.key, row.part, row.seconds * m, row.law) for row in rows]
+
+
+def accumulation(step: _Step) -> Floats:
+    """Adding a micro-batch's gradients to the accumulated ones where a rank holds them whole. [second, (N, 1)]
+
+    (2·g + 2 B)·parameters/W; engines that reduce every micro-batch add only to their shard. Source: Megatron-LM main_grad.
+    """
+    clock, precision = step.clock, step.clock.scenario.recipe.precision
+    weights = sum((held * (w.reduced + w.reduced_experts) for held, w in zip(step.held, step.weights, strict=True)), step.root.reduced)
+    travelled = float(find_dtype(precision.reduce or precision.gradients or precision.parameters).bytes_per_element)
+    held_bytes = float(find_dtype(precision.gradients or precision.parameters).bytes_per_element)
+    shards_of = clock.partition.shard_group if step.policy.reduces_every_micro_batch and step.policy.sharded else 1
+    return weights / travelled * (2 * held_bytes + 2.0) / shards_of / clock.memory_rate
 
 
 def host_launch(clock: Clock) -> Floats:
