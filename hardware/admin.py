@@ -170,7 +170,8 @@ class NodeTypeAdmin(CatalogRowAdmin):
     autocomplete_fields = ("accelerator", "intra_interconnect", "inter_interconnect")
     inlines = (OfferInline,)
     fieldsets = (
-        ("Identity", {"fields": ("provider", "instance_name", "slug", ("accelerator", "accelerator_count"), "assumed")}),
+        ("Identity", {"fields": ("provider", "instance_name", "slug", ("accelerator", "accelerator_count"),
+                                 "assumed")}),
         ("Host", {"fields": ("vcpus", "host_memory_bytes", "local_nvme_bytes")}),
         ("Inside", {"fields": ("intra_link", "intra_interconnect", "topology",
                                "intra_gigabytes_per_second_per_direction", "scaleup_domain_size")}),
@@ -210,7 +211,8 @@ class OfferAdmin(CatalogRowAdmin):
     autocomplete_fields = ("accelerator", "node_type")
     date_hierarchy = "price_date"
     fieldsets = (
-        ("Item", {"fields": ("provider", "region", "instance_name", "node_type", ("accelerator", "accelerator_count"))}),
+        ("Item", {"fields": ("provider", "region", "instance_name", "node_type",
+                             ("accelerator", "accelerator_count"))}),
         ("Price", {"fields": (("pricing_kind", "commitment"), ("usd_per_hour", "usd_per_accelerator_hour"),
                               "price_confirmed", ("price_date", "date_precision"),
                               ("price_not_before", "price_not_after"))}),

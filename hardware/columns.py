@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from io import StringIO
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from accounting.naming import slug_of
 
 Row = dict[str, Any]
+MOST_USD = Decimal(1_000_000)
 
 
 class CatalogFileError(ValueError):
@@ -53,7 +55,7 @@ def _reasons(text: str) -> dict[str, str]:
     pairs = [part.split(": ", 1) for part in text.split("; ") if part]
     if any(len(pair) != 2 for pair in pairs):  # noqa: PLR2004 - a column and its reason
         raise ValueError(f"{text!r} is not 'column: reason; column: reason'")
-    return {name: reason for name, reason in pairs}
+    return {pair[0]: pair[1] for pair in pairs}
 
 
 def _flag(text: str) -> bool:
@@ -63,17 +65,31 @@ def _flag(text: str) -> bool:
 
 
 def _decimal(text: str) -> Decimal | None:
+    if not text:
+        return None
     try:
-        return Decimal(text) if text else None
+        value = Decimal(text)
     except InvalidOperation:
         raise ValueError(f"{text!r} is not a number") from None
+    if not value.is_finite() or abs(value) >= MOST_USD:
+        raise ValueError(f"{text!r} is not a number below {MOST_USD}")
+    return value
+
+
+def _number(text: str) -> float | None:
+    if not text:
+        return None
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text!r} is not a number that can be counted with")
+    return value
 
 
 PARSERS: Mapping[str, Callable[[str], Any]] = {
     "text": str,
     "reference": lambda text: text or None,
     "integer": lambda text: int(text) if text else None,
-    "number": lambda text: float(text) if text else None,
+    "number": _number,
     "decimal": _decimal,
     "flag": _flag,
     "date": lambda text: date.fromisoformat(text) if text else None,
@@ -301,8 +317,9 @@ def render_table(table: Table, rows: list[Row]) -> str:
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([column.name for column in table.columns])
-    lines = [[column.render(row[column.key]) for column in table.columns] for row in rows]
+    lines: list[list[str]] = [[column.render(row[column.key]) for column in table.columns] for row in rows]
     names = [column.key for column in table.columns]
     key = [names.index(attribute) for attribute in table.key]
-    writer.writerows(sorted(lines, key=lambda line: [line[index] for index in key]))
+    lines.sort(key=lambda line: [line[index] for index in key])
+    writer.writerows(lines)
     return out.getvalue()

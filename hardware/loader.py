@@ -80,7 +80,9 @@ def _update(instance: CatalogRow, row: Row, report: TableReport) -> None:
     if not differences:
         report.unchanged += 1
         return
-    line = f"{instance}: " + ", ".join(f"{name} {_shown(old)} -> {_shown(new)}" for name, (old, new) in differences.items())
+    line = f"{instance}: " + ", ".join(
+        f"{name} {_shown(old)} -> {_shown(new)}" for name, (old, new) in differences.items()
+    )
     if instance.origin == Origin.EDITED:
         report.kept_edited.append(line)
         return

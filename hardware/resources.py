@@ -14,7 +14,7 @@ from hardware.models.catalog_row import CatalogRow
 from hardware.revision import catalog_changed
 
 
-class ColumnWidget(Widget):
+class ColumnWidget(Widget):  # type: ignore[misc]  # untyped
     """A cell read and written exactly as in the shipped files."""
 
     def __init__(self, column: Column) -> None:
@@ -28,7 +28,7 @@ class ColumnWidget(Widget):
         return self.column.render(value)
 
 
-class CatalogResource(resources.ModelResource):
+class CatalogResource(resources.ModelResource):  # type: ignore[misc]  # untyped
     """Rows that come in through a spreadsheet count as edited here: a later load of the shipped files leaves them."""
 
     def before_save_instance(self, instance: CatalogRow, row: Any, **kwargs: Any) -> None:

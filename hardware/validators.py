@@ -1,7 +1,7 @@
 """Pure checks of one catalog row by itself (rows against one another: consistency.py).
 
-The mistakes they catch are the ones public catalogs make: sparse rates, both directions of a link added up, GB read as
-GiB, the 40 GB card's numbers on the 80 GB card, a node's total taken for one device, a price per device taken for the node.
+The mistakes they catch are the ones public catalogs make: sparse rates, both directions of a link added up, GB read
+as GiB, the 40 GB card's numbers on the 80 GB card, a node's total for one device, a device's price for the node.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ DENSE_16_BIT_CEILING: Mapping[str, float] = {
     "Volta": 130,
     "Turing": 70,
     "Ampere": 312,
+    "Ampere 8.6": 155,
     "Ada": 365,
     "Hopper": 990,
     "Blackwell": 2500,
@@ -37,7 +38,8 @@ DENSE_16_BIT_CEILING: Mapping[str, float] = {
     "CDNA3": 1308,
     "CDNA4": 2517,
 }
-"""Largest dense bf16/fp16 rate of any product of an architecture, TFLOP/s (vendor datasheets): above it is sparse."""
+"""Largest dense bf16/fp16 rate of any product of an architecture, or of one compute capability of it, TFLOP/s (vendor
+datasheets): above it is sparse."""
 DENSE_RATIO_CEILING: tuple[tuple[str, str, float], ...] = (
     ("tf32_teraflops", "fp16_teraflops", 0.52),
     ("fp8_teraflops", "fp16_teraflops", 2.6),
@@ -116,7 +118,8 @@ def _capacity(row: Row) -> Iterator[Fault]:
 
 
 def _dense(row: Row) -> Iterator[Fault]:
-    ceiling = DENSE_16_BIT_CEILING.get(row["architecture"])
+    family = row["architecture"]
+    ceiling = DENSE_16_BIT_CEILING.get(f"{family} {row['compute_capability']}", DENSE_16_BIT_CEILING.get(family))
     for attribute in ("fp16_teraflops", "bf16_teraflops"):
         rate = row[attribute]
         if ceiling is not None and rate is not None and rate > ceiling * (1 + TOLERANCE):
@@ -140,7 +143,7 @@ def _ratio_faults(row: Row) -> Iterator[Fault]:
         if rate is not None and below is not None and rate > below * most * (1 + TOLERANCE):
             yield Fault(
                 attribute,
-                f"{rate:g} is {rate / below:.2f} times the {wider.split('_')[0]} rate {below:g}: dense is at most {most}; "
+                f"{rate:g} is {rate / below:.2f} times the {wider.split('_')[0]} {below:g}: dense is at most {most}, "
                 "halve the sparse number",
             )
 
@@ -157,8 +160,8 @@ def _capability(row: Row) -> Iterator[Fault]:
         ):
             if row[attribute] != (capability >= needed):
                 limit = ".".join(map(str, needed))
-                yield Fault(attribute, f"compute capability {row['compute_capability']} and {attribute}={row[attribute]}: "
-                            f"it needs {limit} or later, and every later one has it")  # fmt: skip
+                held = f"{attribute}={row[attribute]} at compute capability {row['compute_capability']}"
+                yield Fault(attribute, f"{held}: it needs {limit} or later, and every later one has it")
     for attribute, rate in (("supports_bf16", "bf16_teraflops"), ("supports_fp8", "fp8_teraflops")):
         if not row[attribute] and row[rate] is not None and row["kind"] != "tpu":
             yield Fault(rate, f"a rate of {row[rate]:g} on a device without {attribute.removeprefix('supports_')}")
@@ -169,7 +172,9 @@ def _both_directions(one: str, both: str) -> Rule:
         if (row[one] is None) != (row[both] is None):
             yield Fault(one, f"give both {one} and {both}, or neither")
         elif row[one] is not None and abs(row[both] / row[one] - 2) > 2 * TOLERANCE:
-            yield Fault(one, f"{row[one]:g} each way is not half of the printed {row[both]:g}: 900 GB/s NVLink is 450 each way")
+            yield Fault(
+                one, f"{row[one]:g} each way is not half of the printed {row[both]:g}: 900 GB/s NVLink is 450 each way"
+            )
 
     return rule
 
@@ -178,7 +183,9 @@ def _link_generation(row: Row) -> Iterator[Fault]:
     rate = row["scaleup_gigabytes_per_second_per_direction"]
     for generation, most in SCALEUP_GENERATION_CEILING.items():
         if rate is not None and row["scaleup_link"].startswith(generation) and rate > most * (1 + TOLERANCE):
-            yield Fault("scaleup_gigabytes_per_second_per_direction", f"{rate:g} is above {generation}'s {most:g} each way")
+            yield Fault(
+                "scaleup_gigabytes_per_second_per_direction", f"{rate:g} is above {generation}'s {most:g} each way"
+            )
     lanes = PCIE_X16.get(row["pcie_generation"])
     pcie = row["pcie_gigabytes_per_second_per_direction"]
     if lanes is not None and pcie is not None and pcie > lanes:
@@ -217,8 +224,8 @@ def _price(row: Row) -> Iterator[Fault]:
     if not LEAST_USD_PER_DEVICE_HOUR <= each <= MOST_USD_PER_DEVICE_HOUR and not row["price_confirmed"]:
         yield Fault(
             "usd_per_hour",
-            f"${each:.4f} a device-hour is outside ${LEAST_USD_PER_DEVICE_HOUR} to ${MOST_USD_PER_DEVICE_HOUR}: enter the "
-            "price of the whole instance an hour, or tick 'price confirmed'",
+            f"${each:.4f} a device-hour is outside ${LEAST_USD_PER_DEVICE_HOUR} to ${MOST_USD_PER_DEVICE_HOUR}: "
+            "enter the price of the whole instance an hour, or tick 'price confirmed'",
         )
     if (row["pricing_kind"] == "reserved") != bool(row["commitment"]):
         yield Fault("commitment", "a reserved price names its commitment (1y, 3y), no other price does")
@@ -269,7 +276,8 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
     ),
     "interconnects": (
         _sourced,
-        _positive("gigabytes_per_second_per_direction", "p2p_gigabytes_per_second_per_direction", "achievable_fraction"),
+        _positive("gigabytes_per_second_per_direction", "p2p_gigabytes_per_second_per_direction",
+                  "achievable_fraction"),
         _both_directions("gigabytes_per_second_per_direction", "gigabytes_per_second_bidirectional"),
         _latency,
     ),

@@ -48,9 +48,13 @@ class Accelerator(CatalogRow):
 
     memory_gb_marketing = models.FloatField(help_text="The vendor's word, GB or GiB mixed; never used in arithmetic.")
     memory_bytes = models.BigIntegerField(
-        null=True, blank=True, help_text="Capacity the driver reports, bytes: nvidia-smi's MiB × 1,048,576 (H100: 85520809984)."
+        null=True,
+        blank=True,
+        help_text="Capacity the driver reports, bytes: nvidia-smi's MiB × 1,048,576 (H100: 85520809984).",
     )
-    memory_reported_by = models.CharField(max_length=200, blank=True, help_text="Which tool printed the capacity, where.")
+    memory_reported_by = models.CharField(
+        max_length=200, blank=True, help_text="Which tool printed the capacity, where."
+    )
     torch_total_gib = _quantity("What a framework sees of it, GiB (H100: 79.10).")
     memory_type = models.CharField(max_length=20, blank=True)
     memory_bandwidth_gigabytes_per_second = _quantity("10^9 bytes a second (H100 SXM: 3350).")
@@ -91,7 +95,7 @@ class Accelerator(CatalogRow):
             models.CheckConstraint(
                 name="accelerator_memory_positive",
                 condition=Q(memory_bytes__isnull=True) | Q(memory_bytes__gt=0),
-                violation_error_message="The capacity must be a positive number of bytes, or empty where it is unknown.",
+                violation_error_message="The capacity must be a positive number of bytes, or empty where unknown.",
             ),
             models.CheckConstraint(
                 name="accelerator_software_devices_positive",
@@ -109,7 +113,7 @@ class Accelerator(CatalogRow):
                 name="accelerator_slice_has_parent",
                 condition=Q(kind="gpu-slice", parent__isnull=False, parent_fraction__gt=0, parent_fraction__lte=1)
                 | (~Q(kind="gpu-slice") & Q(parent__isnull=True, parent_fraction__isnull=True)),
-                violation_error_message="A slice names its whole device and its share of it (0 to 1); others name neither.",
+                violation_error_message="A slice names its device and its share of it (0 to 1); others name neither.",
             ),
         )
 

@@ -1,4 +1,4 @@
-"""What every catalog row carries: where it comes from, how far to trust it, who wrote it, and why a value is missing."""
+"""What every catalog row carries: its source, how far to trust it, who wrote it, why a value is missing."""
 
 from __future__ import annotations
 

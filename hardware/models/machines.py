@@ -61,7 +61,9 @@ class NodeType(CatalogRow):
     host_memory_bytes = models.BigIntegerField(
         null=True, blank=True, help_text="Bytes: GiB × 1,073,741,824 (2 TiB: 2199023255552)."
     )
-    local_nvme_bytes = models.BigIntegerField(null=True, blank=True, help_text="Bytes: GB × 10^9; 0 where there is none.")
+    local_nvme_bytes = models.BigIntegerField(
+        null=True, blank=True, help_text="Bytes: GB × 10^9; 0 where there is none."
+    )
     intra_link = models.CharField(max_length=80, help_text="NVLink 4 + NVSwitch, PCIe Gen5 x16 …, none for one device.")
     intra_interconnect = models.ForeignKey(
         Interconnect, on_delete=models.PROTECT, to_field="slug", null=True, blank=True, related_name="+"
@@ -78,10 +80,16 @@ class NodeType(CatalogRow):
         Interconnect, on_delete=models.PROTECT, to_field="slug", null=True, blank=True, related_name="+"
     )
     inter_gigabits_per_second_total = models.FloatField(
-        null=True, blank=True, validators=[MinValueValidator(0)], help_text="10^9 BITS a second, whole machine (p5: 3200)."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+        help_text="10^9 BITS a second, whole machine (p5: 3200).",
     )
     inter_gigabits_per_second_per_accelerator = models.FloatField(
-        null=True, blank=True, validators=[MinValueValidator(0)], help_text="The total divided by the devices (p5: 400)."
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0)],
+        help_text="The total divided by the devices (p5: 400).",
     )
     assumed = models.BooleanField(default=False, help_text="A machine nobody sells; shown as an assumption.")
     history = HistoricalRecords()

@@ -16,7 +16,7 @@ from hardware.admin import announce_change
 from planner.specs.models import ModelSpec, Origin
 
 
-class ModelSpecResource(resources.ModelResource):
+class ModelSpecResource(resources.ModelResource):  # type: ignore[misc]  # untyped
     class Meta:
         model = ModelSpec
         fields = ("slug", "name", "family", "exact_parameters", "published_parameters", "source", "confidence", "note")
@@ -34,7 +34,8 @@ class ModelSpecAdmin(ExportMixin, SimpleHistoryAdmin):  # type: ignore[misc]  # 
     fieldsets = (
         ("Identity", {"fields": ("name", "slug", "family", "aliases", "team")}),
         ("Description", {"fields": ("config", "architecture")}),
-        ("Parameters", {"fields": ("exact_parameters", "published_parameters", "active_parameters_per_token", "facts")}),
+        ("Parameters", {"fields": ("exact_parameters", "published_parameters", "active_parameters_per_token",
+                                   "facts")}),
         ("Source", {"fields": ("source", ("source_date", "checked_date", "confidence"), "note", "retired",
                                ("origin", "changed_at"))}),
     )  # fmt: skip

@@ -93,7 +93,7 @@ class ModelSpec(models.Model):
         """The model as the core counts it. Raises ConfigError for a description that cannot be read."""
         if self.config is not None:
             return model_from_config(self.config, slug=self.slug)
-        return model_from_architecture(self.architecture, slug=self.slug)
+        return model_from_architecture(self.architecture or {}, slug=self.slug)
 
     def request_form(self) -> Any:
         """What stands for it in an estimate request."""
@@ -108,7 +108,8 @@ class ModelSpec(models.Model):
         try:
             counted = self.model().parameters
         except ConfigError as error:
-            raise ValidationError({field: [f"{fault.pointer or '/'}: {fault.detail}" for fault in error.faults]}) from None
+            messages = [f"{fault.pointer or '/'}: {fault.detail}" for fault in error.faults]
+            raise ValidationError({field: messages}) from None
         if counted != self.exact_parameters:
             detail = f"the description counts {counted:,} parameters: enter {counted} or correct the description"
             raise ValidationError({"exact_parameters": detail})

@@ -17,7 +17,8 @@ from planner.teams.models import SLUG
 if TYPE_CHECKING:
     from planner.teams.models import Team
 
-MAX_SOURCE = ModelSpec._meta.get_field("source").max_length
+MAX_SOURCE = 300
+"""As the column."""
 
 
 def model_spec_import(*, config: Mapping[str, Any], name: str, team: Team | None, source: str) -> ModelSpec:
@@ -28,7 +29,7 @@ def model_spec_import(*, config: Mapping[str, Any], name: str, team: Team | None
     slug = name.strip().lower()
     faults = []
     if not SLUG.match(slug):
-        detail = f"{name[:60]!r} is no slug: a-z, 0-9, dot, dash and underscore, at most 128, the first a letter or digit"
+        detail = f"{name[:60]!r} is no slug: 128 of a-z, 0-9, dot, dash, underscore, a letter or digit first"
         faults.append(Fault("/name", "invalid_slug", detail))
     if len(source) > MAX_SOURCE:
         faults.append(Fault("/source", "too_long", f"{len(source)} characters; at most {MAX_SOURCE}"))

@@ -18,7 +18,9 @@ class Command(BaseCommand):
     help = "Load the catalog files: adds and updates shipped rows, keeps rows edited here, deletes nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--folder", type=Path, default=SHIPPED_DATA, help="hardware files to load instead of the shipped ones")
+        parser.add_argument(
+            "--folder", type=Path, default=SHIPPED_DATA, help="hardware files instead of the shipped ones"
+        )
 
     def handle(self, *args: Any, folder: Path, **options: Any) -> None:
         try:
