@@ -76,7 +76,11 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         precisions=_each(request, "precisions", lambda entry, pointer: read_precision(entry, pointer, notes)),
         engines=engines,
         zero_stages=stages,
-        **{name: _axis(search[axis]) for name, axis in AXES.items()},
+        tp=_axis(search["tp"]),
+        pp=_axis(search["pp"]),
+        cp=_axis(search["cp"]),
+        ep=_axis(search["ep"]),
+        micro_batch_sizes=_axis(search["micro_batch_sizes"]),
         recomputes=_each(search, "recompute", lambda entry, pointer: read_recompute(entry, f"/search{pointer}", notes)),
         offloads=_each(search, "offload", lambda entry, pointer: _offload(entry)),
         attention=Attention(request["attention"]),
@@ -93,9 +97,6 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
     if notes.faults.found:
         raise InvalidRequest(notes.faults.found)
     return problem
-
-
-AXES = {"tp": "tp", "pp": "pp", "cp": "cp", "ep": "ep", "micro_batch_sizes": "micro_batch_sizes"}
 
 
 def filled(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -197,7 +198,9 @@ def _accelerators(names: list[str], catalog: Catalog, notes: Notes) -> tuple[Acc
 def _offers(
     hardware: Mapping[str, Any], accelerators: tuple[Accelerator, ...], catalog: Catalog, notes: Notes
 ) -> tuple[Offer, ...]:
-    providers = _known(hardware["providers"], {offer.provider for offer in catalog.offers}, "/hardware/providers", notes)
+    providers = _known(
+        hardware["providers"], {offer.provider for offer in catalog.offers}, "/hardware/providers", notes
+    )
     regions = _known(hardware["regions"], {offer.region for offer in catalog.offers}, "/hardware/regions", notes)
     slugs = {row.slug for row in accelerators}
     return tuple(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting import estimate
+from accounting.estimate import estimate
 from accounting.constraints import RULES, reasons
 from accounting.scenario import Scenario
 from accounting.units import Bytes

@@ -1,0 +1,194 @@
+"""Pass one: every candidate in chunks, four columns kept of each; what is dropped is counted by reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.constraints import RULES, reasons
+from accounting.cost import Interruptions, RunCost, run_cost
+from accounting.estimate import Estimate, estimate
+from accounting.scenario import Scenario
+from planner.search.grid import Block, block_of, recipes
+from planner.search.machines import MachineChoice, machine_choices
+from planner.search.problem import PlanProblem
+
+CHUNK = 8_192
+KEPT_PER_RECIPE = 256
+"""Feasible rows kept of a recipe for each ordering: enough for options, frontier and plot, flat in memory."""
+
+Progress = Callable[[int, int], None]
+
+
+class SearchCancelled(Exception):
+    """The caller no longer wants the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Feasible or nearly feasible rows of one recipe, as flat columns."""
+
+    block: Block
+    row: NDArray[np.int64]
+    """Row in the block's scenario."""
+    need: NDArray[np.int64]
+    """Bytes that had to fit: the upper end of the range, or the expected value."""
+    limit: NDArray[np.int64]
+    hours: NDArray[np.float64]
+    usd: NDArray[np.float64]
+    usd_per_hour: NDArray[np.float64]
+    step_seconds: NDArray[np.float64]
+
+    def take(self, index: NDArray[np.int64]) -> Candidates:
+        return Candidates(
+            self.block,
+            *(column[index] for column in (self.row, self.need, self.limit)),
+            *(column[index] for column in (self.hours, self.usd, self.usd_per_hour, self.step_seconds)),
+        )
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """Devices of each row."""
+        return self.block.scenario.layout.count[self.row, 0]
+
+
+@dataclass(slots=True)
+class Found:
+    """What a scan found."""
+
+    machines: tuple[MachineChoice, ...]
+    candidates: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    feasible: list[Candidates] = field(default_factory=list)
+    feasible_count: int = 0
+    too_big: list[Candidates] = field(default_factory=list)
+    """Closest candidates that do not fit in memory."""
+    too_slow: list[Candidates] = field(default_factory=list)
+    too_dear: list[Candidates] = field(default_factory=list)
+
+
+def cost_of(problem: PlanProblem, scenario: Scenario, known: Estimate) -> RunCost:
+    goodput = problem.goodput
+    return run_cost(
+        step_seconds=known.timing.step_seconds,
+        tokens_per_step=scenario.layout.tokens_per_step,
+        count=scenario.layout.count,
+        usd_per_device_hour=scenario.machine.usd_per_device_hour,
+        power_watts=scenario.machine.power_watts,
+        tokens=problem.tokens,
+        interruptions=Interruptions(
+            checkpoint_seconds=goodput.checkpoint_seconds,
+            restart_seconds=goodput.restart_seconds,
+            failures_per_device_hour=goodput.failures_per_device_hour,
+        ),
+    )
+
+
+def scan(problem: PlanProblem, progress: Progress, cancelled: Callable[[], bool]) -> Found:
+    """Every candidate of a problem, judged. Raises SearchCancelled between chunks."""
+    machines = machine_choices(problem)
+    found = Found(machines)
+    blocks = []
+    for recipe in recipes(problem):
+        block = block_of(problem, recipe, machines)
+        if block is None:
+            found.rejected["engine_unsupported"] += 1
+            found.candidates += 1
+            continue
+        blocks.append(block)
+    total = sum(len(block.scenario) for block in blocks) + found.candidates
+    for block in blocks:
+        for start in range(0, len(block.scenario), CHUNK):
+            if cancelled():
+                raise SearchCancelled
+            rows = np.arange(start, min(start + CHUNK, len(block.scenario)))
+            _judge(problem, block, rows, found)
+            found.candidates += len(rows)
+            progress(found.candidates, total)
+    return found
+
+
+def _judge(problem: PlanProblem, block: Block, rows: NDArray[np.int64], found: Found) -> None:
+    """Count what a chunk loses at each gate, in order: rules, batch, price, memory, deadline, budget."""
+    bits = reasons(block.recipe, block.scenario.layout.take(rows))[:, 0]
+    for index, rule in enumerate(RULES):
+        first = (bits >> index & 1 == 1) & (bits & ((1 << index) - 1) == 0)
+        _reject(found, rule.reason, int(first.sum()))
+    rows = rows[bits == 0]
+    unbalanced = block.unbalanced[rows]
+    _reject(found, "batch", int(unbalanced.sum()))
+    rows = rows[~unbalanced]
+    if not len(rows):
+        return
+    scenario = block.scenario.take(rows)
+    known = estimate(scenario)
+    cost = cost_of(problem, scenario, known)
+    need = (known.device_bytes_high if problem.constraints.risk == "upper" else known.device_bytes)[:, 0]
+    here = Candidates(
+        block,
+        rows,
+        need,
+        known.limit_bytes[:, 0],
+        cost.hours[:, 0],
+        cost.usd[:, 0],
+        cost.usd_per_hour[:, 0],
+        known.timing.step_seconds[:, 0],
+    )
+    _gates(problem, here, found)
+
+
+def _gates(problem: PlanProblem, here: Candidates, found: Found) -> None:
+    limits = problem.constraints
+    here = _pass(here, here.limit >= 0, "capacity_unknown", found)
+    fits = here.need <= here.limit
+    found.too_big += _closest(here.take(np.flatnonzero(~fits)), lambda c: (c.need - c.limit).astype(np.float64))
+    here = _pass(here, fits, "memory", found)
+    here = _pass(here, np.isfinite(here.step_seconds), "time_unknown", found)
+    if problem.objective == "cost" or limits.budget_usd is not None:
+        here = _pass(here, np.isfinite(here.usd_per_hour), "price_unknown", found)
+    if limits.deadline_hours is not None and problem.tokens is not None:
+        late = here.hours > limits.deadline_hours
+        found.too_slow += _closest(here.take(np.flatnonzero(late)), lambda c: c.hours)
+        here = _pass(here, ~late, "deadline", found)
+    if limits.budget_usd is not None and problem.tokens is not None:
+        dear = here.usd > limits.budget_usd
+        found.too_dear += _closest(here.take(np.flatnonzero(dear)), lambda c: c.usd)
+        here = _pass(here, ~dear, "budget", found)
+    found.feasible_count += len(here.row)
+    if len(here.row):
+        found.feasible.append(_best(here))
+
+
+def _pass(here: Candidates, good: NDArray[np.bool_], reason: str, found: Found) -> Candidates:
+    _reject(found, reason, int((~good).sum()))
+    return here if good.all() else here.take(np.flatnonzero(good))
+
+
+def _reject(found: Found, reason: str, count: int) -> None:
+    if count:
+        found.rejected[reason] += count
+
+
+def _closest(missed: Candidates, distance: Callable[[Candidates], NDArray[np.float64]]) -> list[Candidates]:
+    """The three nearest misses of a chunk."""
+    if not len(missed.row):
+        return []
+    return [missed.take(np.argsort(distance(missed), kind="stable")[:3])]
+
+
+def _best(here: Candidates) -> Candidates:
+    """Rows that any ordering could still want: cheapest, fastest, fewest devices, and those no other row beats on both."""
+    if len(here.row) <= KEPT_PER_RECIPE:
+        return here
+    usd = np.where(np.isfinite(here.usd), here.usd, here.usd_per_hour)
+    hours = np.where(np.isfinite(here.hours), here.hours, here.step_seconds)
+    orders = (usd, hours, here.count.astype(np.float64))
+    chosen = [np.lexsort((here.row, usd, order))[:KEPT_PER_RECIPE] for order in orders]
+    by_hours = np.lexsort((usd, hours))
+    falling = np.minimum.accumulate(usd[by_hours])
+    chosen.append(by_hours[usd[by_hours] <= falling])
+    return here.take(np.unique(np.concatenate(chosen)))
