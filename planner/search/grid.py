@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.constraints import STAGES
+from accounting.facts.precisions import Precision
 from accounting.machine import Choice, Tables, engine_runs_on, machine_columns
 from accounting.options import Options
 from accounting.scenario import Layout, Machine, Recipe, Scenario, column
@@ -42,7 +43,7 @@ def recipes(problem: PlanProblem) -> Iterator[Recipe]:
     """Every allowed combination of engine, stage, precision, optimizer, recomputation and offload, in a fixed order."""
     for engine in problem.engines:
         for stage in (stage for stage in problem.zero_stages if stage in STAGES[engine]):
-            for precision in problem.precisions:
+            for precision in (row for row in problem.precisions if engine_holds(engine, row)):
                 for optimizer, options in problem.optimizers:
                     for recompute in problem.recomputes:
                         for offload in problem.offloads:
@@ -61,6 +62,11 @@ def recipes(problem: PlanProblem) -> Iterator[Recipe]:
                                 headroom=problem.constraints.memory_headroom,
                                 options=problem.options,
                             )
+
+
+def engine_holds(engine: Engine, precision: Precision) -> bool:
+    """Megatron keeps 16-bit weights beside its master copy: it has no autocast over fp32 weights to offer."""
+    return not (engine is Engine.MEGATRON and precision.parameters == "fp32" and precision.compute != "fp32")
 
 
 def block_of(problem: PlanProblem, recipe: Recipe, machines: tuple[MachineChoice, ...]) -> Block | None:
@@ -83,11 +89,15 @@ def block_of(problem: PlanProblem, recipe: Recipe, machines: tuple[MachineChoice
     devices = np.array([choice.node_type.accelerator_count if choice.node_type else 1 for choice in machines])[machine]
     nodes = np.maximum(count // np.maximum(devices, 1), 1)
     hybrid = (replicas == 1) & (nodes > 1) & (data % nodes == 0) & (data > nodes)
-    keep = whole & ((replicas == 0) | hybrid) & (tp <= np.maximum(devices, 1))
-    rows = {name: values[keep] for name, values in zip(("machine", "count", "tp", "pp", "cp", "ep", "micro", "data", "hybrid", "nodes"), (machine, count, tp, pp, cp, ep, micro, data, hybrid, nodes), strict=True)}
+    kept = np.flatnonzero(whole & ((replicas == 0) | hybrid) & (tp <= np.maximum(devices, 1)))
+    # By depth of pipeline, so that a chunk's stage axis is no longer than it must be.
+    kept = kept[np.argsort(pp[kept], kind="stable")]
+    columns = {"machine": machine, "count": count, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "micro": micro}
+    columns |= {"data": data, "hybrid": hybrid, "nodes": nodes}
+    rows = {name: values[kept] for name, values in columns.items()}
     layout, unbalanced = _layout(problem, recipe, rows)
-    columns = _machine(machines, rows["machine"], layout.count, recipe.precision.compute)
-    return Block(recipe, Scenario(recipe=recipe, layout=layout, machine=columns), rows["machine"], unbalanced)
+    devices_of = _machine(machines, rows["machine"], layout.count, recipe.precision.compute)
+    return Block(recipe, Scenario(recipe=recipe, layout=layout, machine=devices_of), rows["machine"], unbalanced)
 
 
 def _axes(problem: PlanProblem, recipe: Recipe, machines: tuple[MachineChoice, ...]) -> list[tuple[int, ...]]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.estimate import estimate
 from accounting.constraints import RULES, reasons
+from accounting.estimate import estimate
 from accounting.scenario import Scenario
 from accounting.units import Bytes
 
