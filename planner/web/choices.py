@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from accounting.facts.optimizers import OPTIMIZERS
 from accounting.facts.precisions import PRESETS
 from accounting.vocabulary import Attention, Engine, RecomputeMode
-from hardware.choices import PricingKind
-from hardware.models import Accelerator, Offer
+from hardware.choices import DeviceKind, PricingKind, Vendor
+from hardware.models import Accelerator, NodeType, Offer
 from planner.specs.selectors import visible_models
 from planner.teams.models import Team
 from planner.web import words
@@ -17,6 +17,8 @@ from planner.web.form import Choice
 from planner.web.format import NBSP
 
 _GIGABYTES = re.compile(r"(\d)GB\b")
+_KINDS = (DeviceKind.GPU, DeviceKind.TPU, DeviceKind.NPU, DeviceKind.GPU_SLICE, DeviceKind.CPU)
+_VENDORS = tuple(Vendor)
 _STAGES = (("0", "0: nothing sharded"), ("1", "1: optimizer"), ("2", "2: + gradients"), ("3", "3: + parameters"))
 
 
@@ -48,8 +50,11 @@ def estimate_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
     """The lists of the calculator."""
     return _shared(team) | {
         "accelerator": _accelerators(priced=False),
+        "node_type": tuple(
+            Choice(slug, slug) for slug in NodeType.objects.filter(retired=False).values_list("slug", flat=True)
+        ),
         "engine": _named(Engine),
-        "zero_stage": (Choice("", "as the engine's default"), *(Choice(value, label) for value, label in _STAGES)),
+        "zero_stage": (Choice("", "default"), *(Choice(value, label) for value, label in _STAGES)),
         "optimizer": _named(OPTIMIZERS),
         "precision": tuple(Choice(preset, preset) for preset in PRESETS),
         "attention": tuple(Choice(word, word) for word in Attention),
@@ -68,8 +73,15 @@ def _named(slugs: Iterable[str]) -> tuple[Choice, ...]:
 
 
 def _accelerators(*, priced: bool) -> tuple[Choice, ...]:
-    """Devices by vendor, newest first; for a plan only those that somebody sells."""
-    rows = Accelerator.objects.filter(retired=False).order_by("vendor", "-year", "name")
+    """Devices by kind and vendor, newest first; for a plan only those that somebody sells."""
+    rows = Accelerator.objects.filter(retired=False).order_by("-year", "name")
     if priced:
         rows = rows.filter(pk__in=Offer.objects.filter(retired=False).values("accelerator__pk"))
-    return tuple(Choice(row.slug, display_name(row.name), group=row.get_vendor_display()) for row in rows)
+    # Slices and CPU servers come after whole accelerators: people look for a card first.
+    ordered = sorted(rows, key=lambda row: (_KINDS.index(row.kind), _VENDORS.index(row.vendor)))
+    return tuple(Choice(row.slug, display_name(row.name), group=_group(row)) for row in ordered)
+
+
+def _group(row: Accelerator) -> str:
+    kind = DeviceKind(row.kind)
+    return Vendor(row.vendor).label if kind is DeviceKind.GPU else f"{Vendor(row.vendor).label}: {kind.label}"

@@ -72,6 +72,7 @@ def calculator_page(posted: QueryDict, team: Team, lists: Any, names: Any, root:
     """Read the address, answer it; faults stand at their fields."""
     if "accelerator" not in posted:
         return CalculatorPage(bind(None, ESTIMATE_ROWS, lists))
+    posted = _filled(posted)
     payload, unread = payload_from(posted, ESTIMATE_ROWS)
     try:
         answer = answer_of(payload, team)
@@ -89,6 +90,15 @@ def calculator_page(posted: QueryDict, team: Team, lists: Any, names: Any, root:
         also=_also(answer, count),
         copy=copies(payload, root, "api/v1/estimates/"),
     )
+
+
+def _filled(posted: QueryDict) -> QueryDict:
+    """An address that leaves fields out means what the empty form shows for them."""
+    whole = posted.copy()
+    for row in ESTIMATE_ROWS:
+        if row.name not in whole and isinstance(row.start, str):
+            whole[row.name] = row.start
+    return whole
 
 
 def together(unread: list[Fault], faults: tuple[Fault, ...]) -> list[Fault]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Protocol
 
 from planner.errors import Fault
@@ -82,6 +82,11 @@ class Form:
         """Whether the folded part holds a fault and must be open."""
         return any(bound.messages and bound.row.folded for bound in self.fields.values())
 
+    @property
+    def uses_fold(self) -> bool:
+        """Whether something in the folded part is set away from its start."""
+        return any(bound.row.folded and bound.value not in ("", bound.row.start) for bound in self.fields.values())
+
 
 def read_number(typed: str) -> int | float | str:
     """15e9, 15B, 15_000_000_000 and 15,000,000,000 are the same number; what is no number stays the text it is."""
@@ -89,7 +94,7 @@ def read_number(typed: str) -> int | float | str:
     power = _LETTERS.get(text[-1:].lower(), 0)
     try:
         number = Decimal(text[:-1] if power else text).scaleb(power)
-    except (InvalidOperation, ValueError):
+    except (ArithmeticError, ValueError):
         return typed.strip()
     # int() of 1e999999999 would fill the memory, so such a number goes on as text and is refused there.
     if not number.is_finite() or number.adjusted() > LARGEST_EXPONENT:
@@ -196,7 +201,10 @@ def field_of(pointer: str, kind: str, rows: Sequence[FieldRow]) -> FieldRow | No
     if pointer == "/model" or pointer.startswith("/model/"):
         return MODEL_ROWS[MODEL_KINDS.index(kind)]
     held = [row for row in rows if pointer == row.pointer or pointer.startswith(f"{row.pointer}/")]
-    return max(held, key=lambda row: len(row.pointer), default=None)
+    if held:
+        return max(held, key=lambda row: len(row.pointer))
+    # A whole group is missing or wrong: its first field is where people can put that right.
+    return next((row for row in rows if pointer and row.pointer.startswith(f"{pointer}/")), None)
 
 
 def _with_place(fault: Fault, row: FieldRow) -> str:

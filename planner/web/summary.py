@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from planner.web import format as text
 from planner.web import words
@@ -173,7 +174,11 @@ def provenance_of(answer: Json) -> tuple[Fact, ...]:
     """What the same answer can be made from again."""
     known = answer.get("provenance") or {}
     dates = known.get("price_dates")
-    when = " to ".join(map(str, dict.fromkeys((min(dates), max(dates))))) if dates else None
+    when = (
+        " to ".join(text.day(date.fromisoformat(at)) for at in dict.fromkeys((min(dates), max(dates))))
+        if dates
+        else None
+    )
     facts = (
         ("Engine", known.get("engine_version")),
         ("Catalog revision", known.get("catalog_revision")),

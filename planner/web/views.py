@@ -138,6 +138,7 @@ def _frame_of(request: HttpRequest, actor: Actor, run: PlanRun, page: PlanPage |
     waiting: Waiting = waiting_of(run)
     return {
         "run": run,
+        "short_id": str(run.pk)[:8],
         "title": words.plan_title(asked),
         "page": page,
         "waiting": waiting,

@@ -58,8 +58,8 @@ def step_time(answer_time: Json | None) -> StepTime | None:
     ordered = [(by_part.get(slug, 0.0), name) for slug, name in TIME_PARTS]
     for place, (value, name) in enumerate(row for row in ordered if row[0] > 0):
         width = 100.0 * value / whole
-        seconds, share = text.seconds_number(value), text.share(value, whole)
-        found.append(Part(str(place + 1), name, seconds, share, _TONES[place], before, width))
+        spent, part_share = text.seconds_number(value), text.share(value, whole)
+        found.append(Part(str(place + 1), name, spent, part_share, _TONES[place], before, width))
         before += width
     found += [
         Part(text.DASH, name, text.seconds_number(value), text.share(value, whole), 0, 0.0, 0.0)
