@@ -15,7 +15,9 @@ from planner.errors import Fault, InvalidRequest, TooLarge
 
 MAX_BODY_BYTES = 1 << 20
 MAX_DEPTH = 64
-MAX_VALUES = 50_000
+MAX_VALUES = 200_000
+MAX_MEMBERS = 10_000
+"""Of one list or object: longer ones are named, not entered."""
 MAX_TEXT = 8_192
 MAX_NAME = 256
 MAX_INTEGER = 2**63 - 1
@@ -104,7 +106,13 @@ def _faults(document: object) -> Iterator[Fault]:
         waiting.extend((child, inner, depth + 1) for child, inner in _children(pointer, value))
 
 
+def _too_long(value: object) -> bool:
+    return isinstance(value, (list, dict)) and len(value) > MAX_MEMBERS
+
+
 def _children(pointer: str, value: object) -> list[tuple[str, object]]:
+    if _too_long(value):
+        return []
     if isinstance(value, dict):
         return [(pointer_to(pointer, name), inner) for name, inner in reversed(value.items())]
     if isinstance(value, list):
@@ -113,7 +121,7 @@ def _children(pointer: str, value: object) -> list[tuple[str, object]]:
 
 
 def _name_faults(pointer: str, value: object) -> Iterator[Fault]:
-    for name in value if isinstance(value, dict) else ():
+    for name in value if isinstance(value, dict) and not _too_long(value) else ():
         if len(name) > MAX_NAME:
             yield Fault(pointer, "name_too_long", f"a member's name has {len(name):,} characters; at most {MAX_NAME}")
         elif _unstorable(name):
@@ -126,6 +134,8 @@ def _own_faults(pointer: str, value: object) -> Iterator[Fault]:
             yield Fault(pointer, "text_too_long", f"the text has {len(value):,} characters; at most {MAX_TEXT:,} are read")
         elif _unstorable(value):
             yield Fault(pointer, "not_text", "the text holds a NUL or a lone surrogate, which cannot be stored")
+    elif isinstance(value, (list, dict)) and _too_long(value):
+        yield Fault(pointer, "too_many_values", f"{len(value):,} entries; at most {MAX_MEMBERS:,} are read")
     elif isinstance(value, float) and not math.isfinite(value):
         yield Fault(pointer, "out_of_range", "the number is too large to be read")
     elif isinstance(value, int) and not isinstance(value, bool) and abs(value) > MAX_INTEGER:

@@ -35,19 +35,22 @@ class Column:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int = WIDTH) -> str:
-    """Columns as wide as their widest cell; where that is more than the terminal has, the essential ones only."""
+    """Columns as wide as their widest cell, closer together or only the essential ones where the terminal is narrow."""
     cells = [[ascii_text(cell) for cell in row] for row in rows]
-    full = _lines(columns, cells, range(len(columns)))
-    if max(map(len, full)) <= width:
-        return "\n".join(full)
-    return "\n".join(_lines(columns, cells, [index for index, column in enumerate(columns) if column.essential]))
+    every = list(range(len(columns)))
+    essential = [index for index in every if columns[index].essential]
+    for chosen, gap in ((every, "  "), (every, " "), (essential, "  ")):
+        lines = _lines(columns, cells, chosen, gap)
+        if max(map(len, lines)) <= width:
+            break
+    return "\n".join(lines)
 
 
-def _lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], chosen: Sequence[int]) -> list[str]:
+def _lines(columns: Sequence[Column], rows: Sequence[Sequence[str]], chosen: Sequence[int], gap: str) -> list[str]:
     everything = [[column.title for column in columns], *rows]
     widths = {index: max(len(row[index]) for row in everything) for index in chosen}
     return [
-        "  ".join(
+        gap.join(
             row[index].rjust(widths[index]) if columns[index].right else row[index].ljust(widths[index])
             for index in chosen
         ).rstrip()

@@ -79,6 +79,11 @@ def test_faults_point_at_their_place(owner: Caller) -> None:
     assert [error["pointer"] for error in body["errors"]] == ["/model", "/x/1/y~1z", "/~0"]
 
 
+def test_a_list_nobody_means_is_named_and_not_entered(owner: Caller) -> None:
+    body = owner.post(PLANS, json.dumps({"search": {"tp": list(range(1, 20_000))}}).encode()).json()
+    assert [(error["pointer"], error["code"]) for error in body["errors"]] == [("/search/tp", "too_many_values")]
+
+
 def test_a_body_over_the_limit_gets_413_unread(owner: Caller) -> None:
     check(owner.post(PLANS, b'{"model": "' + b"A" * 2_000_000 + b'"}'), {413})
 
