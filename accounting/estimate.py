@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.answer import answer_row
-from accounting.ledger import MOMENTS, Ledger, fill
+from accounting.ledger import Ledger, fill
 from accounting.memory import MEMORY_LINES
 from accounting.memory.context import Context
 from accounting.memory.device import Device, device_bytes
@@ -63,9 +63,7 @@ class Estimate:
     @property
     def limit_bytes(self) -> Bytes:
         """Capacity less the headroom asked for; -1 where the capacity is unknown. [(N, 1)]"""
-        capacity = self.scenario.machine.capacity_bytes
-        kept_free = np.ceil(capacity * self.scenario.recipe.headroom).astype(np.int64)
-        return np.where(capacity < 0, -1, capacity - kept_free)
+        return limit_bytes(self.scenario.machine.capacity_bytes, self.scenario.recipe.headroom)
 
     def fits(self, *, upper: bool = False) -> NDArray[np.bool_]:
         """Need against limit, at the expected value or at the upper end of the range; False where capacity is unknown."""
@@ -77,15 +75,27 @@ class Estimate:
         return answer_row(self, index)
 
 
-def estimate(scenario: Scenario) -> Estimate:
-    """Memory, time and traffic of every candidate of a scenario. Pure; raises nothing for a candidate that does not fit."""
+def limit_bytes(capacity: Bytes, headroom: float) -> Bytes:
+    """Capacity less the share that stays free; -1 where the capacity is unknown. [byte]"""
+    return np.where(capacity < 0, -1, capacity - np.ceil(capacity * headroom).astype(np.int64))
+
+
+def memory_of(scenario: Scenario) -> tuple[Context, Ledger, Device]:
+    """The memory half of an estimate: shared context, ledger, and the driver's view per stage."""
     context = Context(scenario)
     ledger = fill(MEMORY_LINES, context)
-    peak = np.maximum.reduce([ledger.totals[moment] for moment in MOMENTS])
-    return Estimate(
-        scenario=scenario,
-        context=context,
-        ledger=ledger,
-        device=device_bytes(context, peak),
-        timing=step_time(scenario, context.partition),
-    )
+    return context, ledger, device_bytes(context, ledger.peak())
+
+
+def estimate(scenario: Scenario) -> Estimate:
+    """Memory, time and traffic of every candidate of a scenario. Pure; raises nothing for a candidate that does not fit."""
+    context, ledger, device = memory_of(scenario)
+    timing = step_time(scenario, context.partition)
+    return Estimate(scenario=scenario, context=context, ledger=ledger, device=device, timing=timing)
+
+
+def peak_bytes(scenario: Scenario) -> tuple[Bytes, Bytes]:
+    """(expected, upper end) of the driver-visible bytes of the worst stage: what a search needs. [(N, 1) each]"""
+    _, _, device = memory_of(scenario)
+    worst = np.argmax(device.total, axis=1).reshape(-1, 1)
+    return np.take_along_axis(device.total, worst, axis=1), np.take_along_axis(device.high, worst, axis=1)

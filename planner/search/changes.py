@@ -40,7 +40,7 @@ class Outcome:
 def outcome(problem: PlanProblem, scenario: Scenario) -> Outcome:
     """Estimate and price one scenario of one row."""
     known = estimate(scenario)
-    cost = cost_of(problem, scenario, known)
+    cost = cost_of(problem, scenario, known.timing)
     upper = problem.constraints.risk == "upper"
     return Outcome(
         estimate=known,

@@ -37,6 +37,10 @@ class Block:
     """Index into the machine choices, (N,)."""
     unbalanced: NDArray[np.bool_]
     """Rows whose global batch does not divide into micro-batches, (N,)."""
+    layouts: Scenario
+    """Each different layout once, M rows: memory and rules depend on nothing else of a machine than its generation."""
+    layout_row: NDArray[np.int64]
+    """Which of them each row is, (N,)."""
 
 
 def recipes(problem: PlanProblem) -> Iterator[Recipe]:
@@ -97,7 +101,26 @@ def block_of(problem: PlanProblem, recipe: Recipe, machines: tuple[MachineChoice
     rows = {name: values[kept] for name, values in columns.items()}
     layout, unbalanced = _layout(problem, recipe, rows)
     devices_of = _machine(machines, rows["machine"], layout.count, recipe.precision.compute)
-    return Block(recipe, Scenario(recipe=recipe, layout=layout, machine=devices_of), rows["machine"], unbalanced)
+    scenario = Scenario(recipe=recipe, layout=layout, machine=devices_of)
+    first, layout_row = _distinct(machines, rows)
+    return Block(recipe, scenario, rows["machine"], unbalanced, scenario.take(first), layout_row)
+
+
+def _distinct(
+    machines: tuple[MachineChoice, ...], rows: dict[str, NDArray[np.int64]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(first row of each different layout, which of them every row is), in order of first appearance."""
+    generations = sorted({choice.accelerator.compute_capability or "" for choice in machines})
+    generation = np.array([generations.index(choice.accelerator.compute_capability or "") for choice in machines])
+    parts = [generation[rows["machine"]], *(rows[name] for name in ("count", "tp", "pp", "cp", "ep", "micro", "hybrid", "nodes"))]
+    code = np.zeros(rows["machine"].shape, dtype=np.int64)
+    for part in parts:
+        code = code * (int(part.max(initial=0)) + 1) + part.astype(np.int64)
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return first[order], place[inverse]
 
 
 def _axes(problem: PlanProblem, recipe: Recipe, machines: tuple[MachineChoice, ...]) -> list[tuple[int, ...]]:

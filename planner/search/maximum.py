@@ -25,8 +25,8 @@ MEANT = tuple(rule for rule in RULES if rule.key in {"too_large", "not_a_divisor
 def maximum_answer(scenario: Scenario, name: str) -> dict[str, Any]:
     """`{"maximise", "value", "estimate"}`: value is null where not even the smallest fits or the capacity is unknown.
 
-    The estimate is that of the value, or of the smallest value where nothing fits. `name` is `micro_batch_size` (a divisor of
-    each rank's share of the global batch where several micro-batches were asked for) or `sequence_length`.
+    The estimate is that of the value, or of the smallest value where nothing fits. `name` is `sequence_length` or
+    `micro_batch_size`: a divisor of each rank's share of the global batch where several micro-batches were asked for.
     """
     values = _values(scenario, name)
     found = last_true(len(values), lambda indexes: _fits(_with(scenario, name, values[indexes])))
@@ -68,7 +68,7 @@ def _values(scenario: Scenario, name: str) -> Bytes:
 
 
 def _with(scenario: Scenario, name: str, values: Bytes) -> Scenario:
-    """The scenario once for each value; a rank's share of the global batch stays where several micro-batches were asked."""
+    """The scenario once for each value; a rank's share of the global batch stays where it was several micro-batches."""
     repeated = scenario.take(np.zeros(len(values), dtype=np.int64))
     layout, column = repeated.layout, values.reshape(-1, 1)
     if name == "sequence_length":

@@ -37,8 +37,10 @@ class Candidate:
 
     @property
     def total(self) -> float:
-        """Dollars of the whole job, or of an hour where the job has no length."""
-        return self.usd if np.isfinite(self.usd) else self.usd_per_hour
+        """Dollars of the whole job, or of an hour where the job has no length; NaN where time or price is unknown."""
+        if np.isfinite(self.usd):
+            return self.usd
+        return self.usd_per_hour if np.isnan(self.hours) and np.isfinite(self.step_seconds) else np.nan
 
     @property
     def place(self) -> tuple[str, str, int]:

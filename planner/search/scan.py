@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from accounting.constraints import RULES, reasons
 from accounting.cost import Interruptions, RunCost, run_cost
-from accounting.estimate import Estimate, estimate
+from accounting.estimate import limit_bytes, peak_bytes
+from accounting.partition import partition_of
 from accounting.scenario import Scenario
+from accounting.step_time import Timing, step_time
 from planner.search.grid import Block, block_of, recipes
 from planner.search.machines import MachineChoice, machine_choices
 from planner.search.problem import PlanProblem
@@ -20,6 +22,9 @@ from planner.search.problem import PlanProblem
 CHUNK = 8_192
 KEPT_PER_RECIPE = 256
 """Feasible rows kept of a recipe for each ordering: enough for options, frontier and plot, flat in memory."""
+
+NEAREST = 3
+"""Near misses kept of a chunk."""
 
 Progress = Callable[[int, int], None]
 
@@ -71,10 +76,10 @@ class Found:
     too_dear: list[Candidates] = field(default_factory=list)
 
 
-def cost_of(problem: PlanProblem, scenario: Scenario, known: Estimate) -> RunCost:
+def cost_of(problem: PlanProblem, scenario: Scenario, timing: Timing) -> RunCost:
     goodput = problem.goodput
     return run_cost(
-        step_seconds=known.timing.step_seconds,
+        step_seconds=timing.step_seconds,
         tokens_per_step=scenario.layout.tokens_per_step,
         count=scenario.layout.count,
         usd_per_device_hour=scenario.machine.usd_per_device_hour,
@@ -102,51 +107,94 @@ def scan(problem: PlanProblem, progress: Progress, cancelled: Callable[[], bool]
         blocks.append(block)
     total = sum(len(block.scenario) for block in blocks) + found.candidates
     for block in blocks:
+        layouts = judge_layouts(problem, block, cancelled)
         for start in range(0, len(block.scenario), CHUNK):
             if cancelled():
                 raise SearchCancelled
             rows = np.arange(start, min(start + CHUNK, len(block.scenario)))
-            _judge(problem, block, rows, found)
+            _judge(problem, block, layouts, rows, found)
             found.candidates += len(rows)
             progress(found.candidates, total)
     return found
 
 
-def _judge(problem: PlanProblem, block: Block, rows: NDArray[np.int64], found: Found) -> None:
-    """Count what a chunk loses at each gate, in order: rules, batch, price, memory, deadline, budget."""
-    bits = reasons(block.recipe, block.scenario.layout.take(rows))[:, 0]
-    for index, rule in enumerate(RULES):
-        first = (bits >> index & 1 == 1) & (bits & ((1 << index) - 1) == 0)
-        _reject(found, rule.reason, int(first.sum()))
-    rows = rows[bits == 0]
+@dataclass(frozen=True, slots=True)
+class Layouts:
+    """What depends on the layout alone, (M,) each."""
+
+    broken: NDArray[np.int64]
+    """Index of the first rule broken; -1 = none."""
+    need: NDArray[np.int64]
+    """Bytes that must fit; 0 where a rule is broken."""
+
+
+def judge_layouts(problem: PlanProblem, block: Block, cancelled: Callable[[], bool]) -> Layouts:
+    """Rules and memory of each different layout of a recipe, once for all machines."""
+    size = len(block.layouts)
+    broken, need = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    for start in range(0, size, CHUNK):
+        if cancelled():
+            raise SearchCancelled
+        rows = np.arange(start, min(start + CHUNK, size))
+        bits = reasons(block.recipe, block.layouts.layout.take(rows))[:, 0]
+        for index in reversed(range(len(RULES))):
+            broken[rows[bits >> index & 1 == 1]] = index
+        good = rows[bits == 0]
+        if len(good):
+            expected, upper = peak_bytes(block.layouts.take(good))
+            need[good] = (upper if problem.constraints.risk == "upper" else expected)[:, 0]
+    return Layouts(broken, need)
+
+
+def _judge(problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64], found: Found) -> None:
+    """Count what a chunk loses at each gate, in order: rules, batch, capacity, memory, time, price, deadline, budget."""
+    broken = layouts.broken[block.layout_row[rows]]
+    for index in np.unique(broken[broken >= 0]):
+        _reject(found, RULES[index].reason, int((broken == index).sum()))
+    rows = rows[broken < 0]
     unbalanced = block.unbalanced[rows]
     _reject(found, "batch", int(unbalanced.sum()))
-    rows = rows[~unbalanced]
-    if not len(rows):
-        return
+    rows = _fitting(problem, block, layouts, rows[~unbalanced], found)
+    if len(rows):
+        _gates(problem, _priced(problem, block, layouts, rows), found)
+
+
+def _fitting(
+    problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64], found: Found
+) -> NDArray[np.int64]:
+    """Rows that fit their machine; only these are worth timing. The closest of the others are kept as near misses."""
+    capacity = block.scenario.machine.capacity_bytes[rows, 0]
+    unknown = capacity < 0
+    _reject(found, "capacity_unknown", int(unknown.sum()))
+    rows, limit = rows[~unknown], limit_bytes(capacity[~unknown], problem.constraints.memory_headroom)
+    over = layouts.need[block.layout_row[rows]] - limit
+    missed = np.flatnonzero(over > 0)
+    _reject(found, "memory", len(missed))
+    if len(missed):
+        nearest = np.sort(missed[np.argsort(over[missed], kind="stable")[:NEAREST]])
+        found.too_big.append(_priced(problem, block, layouts, rows[nearest]))
+    return rows[over <= 0]
+
+
+def _priced(problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64]) -> Candidates:
     scenario = block.scenario.take(rows)
-    known = estimate(scenario)
-    cost = cost_of(problem, scenario, known)
-    need = (known.device_bytes_high if problem.constraints.risk == "upper" else known.device_bytes)[:, 0]
-    here = Candidates(
+    timing = step_time(scenario, partition_of(scenario))
+    cost = cost_of(problem, scenario, timing)
+    capacity = scenario.machine.capacity_bytes[:, 0]
+    return Candidates(
         block,
         rows,
-        need,
-        known.limit_bytes[:, 0],
+        layouts.need[block.layout_row[rows]],
+        limit_bytes(capacity, problem.constraints.memory_headroom),
         cost.hours[:, 0],
         cost.usd[:, 0],
         cost.usd_per_hour[:, 0],
-        known.timing.step_seconds[:, 0],
+        timing.step_seconds[:, 0],
     )
-    _gates(problem, here, found)
 
 
 def _gates(problem: PlanProblem, here: Candidates, found: Found) -> None:
     limits = problem.constraints
-    here = _pass(here, here.limit >= 0, "capacity_unknown", found)
-    fits = here.need <= here.limit
-    found.too_big += _closest(here.take(np.flatnonzero(~fits)), lambda c: (c.need - c.limit).astype(np.float64))
-    here = _pass(here, fits, "memory", found)
     here = _pass(here, np.isfinite(here.step_seconds), "time_unknown", found)
     if problem.objective == "cost" or limits.budget_usd is not None:
         here = _pass(here, np.isfinite(here.usd_per_hour), "price_unknown", found)
@@ -174,10 +222,10 @@ def _reject(found: Found, reason: str, count: int) -> None:
 
 
 def _closest(missed: Candidates, distance: Callable[[Candidates], NDArray[np.float64]]) -> list[Candidates]:
-    """The three nearest misses of a chunk."""
+    """The nearest misses of a chunk."""
     if not len(missed.row):
         return []
-    return [missed.take(np.argsort(distance(missed), kind="stable")[:3])]
+    return [missed.take(np.argsort(distance(missed), kind="stable")[:NEAREST])]
 
 
 def _best(here: Candidates) -> Candidates:
