@@ -13,6 +13,7 @@ from accounting.ledger import Ledger, fill
 from accounting.memory import MEMORY_LINES
 from accounting.memory.context import Context
 from accounting.memory.device import Device, device_bytes
+from accounting.memory.outside import host_bytes_per_rank
 from accounting.scenario import Scenario
 from accounting.step_time import Timing, step_time
 from accounting.units import Bytes
@@ -94,8 +95,23 @@ def estimate(scenario: Scenario) -> Estimate:
     return Estimate(scenario=scenario, context=context, ledger=ledger, device=device, timing=timing)
 
 
-def peak_bytes(scenario: Scenario) -> tuple[Bytes, Bytes]:
-    """(expected, upper end) of the driver-visible bytes of the worst stage: what a search needs. [(N, 1) each]"""
-    _, _, device = memory_of(scenario)
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a candidate needs of its machine, int64 of shape (N, 1)."""
+
+    expected: Bytes
+    """Driver-visible bytes of the worst stage."""
+    upper: Bytes
+    """Upper end of their likely range."""
+    host_per_rank: Bytes
+
+
+def need_of(scenario: Scenario) -> Need:
+    """The memory half of an estimate, reduced to what a search compares with a machine."""
+    _, ledger, device = memory_of(scenario)
     worst = np.argmax(device.total, axis=1).reshape(-1, 1)
-    return np.take_along_axis(device.total, worst, axis=1), np.take_along_axis(device.high, worst, axis=1)
+    return Need(
+        expected=np.take_along_axis(device.total, worst, axis=1),
+        upper=np.take_along_axis(device.high, worst, axis=1),
+        host_per_rank=host_bytes_per_rank(ledger),
+    )

@@ -17,11 +17,17 @@ def host_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
 
     bytes = devices of the node in use · the worst stage's host lines at their worst moment
     """
+    return ranks_per_node(context) * host_bytes_per_rank(ledger)
+
+
+def host_bytes_per_rank(ledger: Ledger) -> Bytes:
+    """Host memory of a rank of the worst stage at its worst moment. [byte, (N, 1)]"""
     per_rank = np.zeros(ledger.shape, dtype=np.int64)
+    off_device = [row for row in ledger.rows if not row.line.device]
     for moment in MOMENTS:
-        here = sum((row.by_moment[moment] for row in ledger.rows if not row.line.device and moment in row.by_moment), per_rank * 0)
+        here = sum((row.by_moment[moment] for row in off_device if moment in row.by_moment), per_rank * 0)
         per_rank = np.maximum(per_rank, here)
-    return ranks_per_node(context) * per_rank.max(axis=1, keepdims=True)
+    return per_rank.max(axis=1, keepdims=True)
 
 
 def nvme_bytes_per_node(context: Context) -> Bytes:

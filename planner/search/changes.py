@@ -14,6 +14,7 @@ from accounting.facts.precisions import PRESETS
 from accounting.model import Adapter
 from accounting.scenario import Layout, Offload, Recipe, Recompute, Scenario
 from accounting.vocabulary import Engine, Place, RecomputeMode
+from planner.search.machines import machine_choices
 from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate, ordered, candidates_of
 from planner.search.scan import Found, cost_of, scan
@@ -151,6 +152,9 @@ def what_would_work(problem: PlanProblem, cancelled: Callable[[], bool], closest
     Each is searched with the constraints as they stand. Bytes are against the closest miss.
     """
     rows = []
+    if all(choice.offer is None for choice in machine_choices(problem)):
+        # Without any price, what works at all is still worth saying.
+        problem = replace(problem, objective="time")
     for name, variant in variants(problem):
         found: Found = scan(variant, lambda done, total: None, cancelled)
         best = next(iter(ordered(variant, candidates_of(found.feasible, found.machines))), None)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from accounting.constraints import RULES, reasons
 from accounting.cost import Interruptions, RunCost, run_cost
-from accounting.estimate import limit_bytes, peak_bytes
+from accounting.estimate import limit_bytes, need_of
 from accounting.partition import partition_of
 from accounting.scenario import Scenario
 from accounting.step_time import Timing, step_time
@@ -126,12 +126,15 @@ class Layouts:
     """Index of the first rule broken; -1 = none."""
     need: NDArray[np.int64]
     """Bytes that must fit; 0 where a rule is broken."""
+    host: NDArray[np.int64]
+    """Host bytes of one rank."""
 
 
 def judge_layouts(problem: PlanProblem, block: Block, cancelled: Callable[[], bool]) -> Layouts:
     """Rules and memory of each different layout of a recipe, once for all machines."""
     size = len(block.layouts)
-    broken, need = np.full(size, -1, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    broken = np.full(size, -1, dtype=np.int64)
+    need, host = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
     for start in range(0, size, CHUNK):
         if cancelled():
             raise SearchCancelled
@@ -141,9 +144,10 @@ def judge_layouts(problem: PlanProblem, block: Block, cancelled: Callable[[], bo
             broken[rows[bits >> index & 1 == 1]] = index
         good = rows[bits == 0]
         if len(good):
-            expected, upper = peak_bytes(block.layouts.take(good))
-            need[good] = (upper if problem.constraints.risk == "upper" else expected)[:, 0]
-    return Layouts(broken, need)
+            bytes_needed = need_of(block.layouts.take(good))
+            need[good] = (bytes_needed.upper if problem.constraints.risk == "upper" else bytes_needed.expected)[:, 0]
+            host[good] = bytes_needed.host_per_rank[:, 0]
+    return Layouts(broken, need, host)
 
 
 def _judge(problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64], found: Found) -> None:
@@ -173,7 +177,17 @@ def _fitting(
     if len(missed):
         nearest = np.sort(missed[np.argsort(over[missed], kind="stable")[:NEAREST]])
         found.too_big.append(_priced(problem, block, layouts, rows[nearest]))
-    return rows[over <= 0]
+    return _hosted(block, layouts, rows[over <= 0], found)
+
+
+def _hosted(block: Block, layouts: Layouts, rows: NDArray[np.int64], found: Found) -> NDArray[np.int64]:
+    """Rows whose node has the host memory that offloading needs; an unknown node memory rules nothing out."""
+    scenario = block.scenario
+    ranks = np.minimum(np.maximum(scenario.machine.devices_per_node[rows, 0], 1), scenario.layout.count[rows, 0])
+    host = scenario.machine.host_memory_bytes[rows, 0]
+    short = (host >= 0) & (layouts.host[block.layout_row[rows]] * ranks > host)
+    _reject(found, "host_memory", int(short.sum()))
+    return rows[~short]
 
 
 def _priced(problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64]) -> Candidates:
