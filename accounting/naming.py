@@ -60,7 +60,9 @@ def resolve_name(text: str, names: Iterable[str], *, kind: str) -> str:
     wanted = wanted[:LONGEST_NAME]
     if not wanted.isascii():
         # A zero-width space or a look-alike letter is not a separator: what is read must be what is seen.
-        raise NameLookupError(kind=kind, text=text[:LONGEST_NAME], code="unknown", candidates=nearest_names(wanted, known))
+        raise NameLookupError(
+            kind=kind, text=text[:LONGEST_NAME], code="unknown", candidates=nearest_names(wanted, known)
+        )
     loose = [name for name in known if slug_of(name).strip("-") == slug_of(wanted).strip("-")]
     forms = {wanted, slug_of(wanted)}
     matches = loose or [name for name in known if any(_is_short_for(form, name) for form in forms)]

@@ -40,6 +40,10 @@ class CatalogRow(models.Model):
 
     def clean(self) -> None:
         super().clean()
+        self.unknown = self.unknown or {}  # what a form sends for an emptied field
+        words = self.unknown.items() if isinstance(self.unknown, dict) else [(0, 0)]
+        if not all(isinstance(name, str) and isinstance(reason, str) and reason for name, reason in words):
+            raise ValidationError({"unknown": 'Write {"column": "why it is empty", …}, one reason for each.'})
         row = self.row()
         if "slug" in row:
             self.slug = row["slug"]

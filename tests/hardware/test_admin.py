@@ -37,6 +37,7 @@ def form_of(client: Client, row: CatalogRow, **changes: Any) -> dict[str, Any]:
     form = context["adminform"].form
     data = {name: form.get_initial_for_field(field, name) for name, field in form.fields.items()}
     data = {name: form.fields[name].prepare_value(value) for name, value in data.items()}
+    data |= {f"initial-{name}": data[name] for name, field in form.fields.items() if field.show_hidden_initial}
     for formset in (inline.formset for inline in context["inline_admin_formsets"]):
         for part in [formset.management_form, *formset.forms]:
             for name, field in part.fields.items():
@@ -101,7 +102,9 @@ def test_price_edited_on_the_machine_s_page(keeper: Client) -> None:
     ("changes", "words"),
     [
         ({"usd_per_hour": "0.10"}, "tick &#x27;price confirmed&#x27;"),
-        ({"usd_per_hour": "-1"}, "A price is above 0"),
+        ({"usd_per_hour": "-1"}, "-1 is not above 0"),
+        ({"unknown": "[1]"}, "one reason for each"),
+        ({"unknown": '{"price_date": 3}'}, "one reason for each"),
         ({"source": " "}, "This field is required"),
         ({"pricing_kind": "reserved"}, "names its commitment"),
     ],

@@ -70,7 +70,9 @@ def test_price_of_a_database_reads_like_that_of_the_file() -> None:
     assert Column("usd_per_hour", "decimal").render(Decimal("55.040000")) == "55.04"
 
 
-@pytest.mark.parametrize(("kind", "text"), [("number", "nan"), ("number", "inf"), ("decimal", "NaN"), ("decimal", "1e400")])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("number", "nan"), ("number", "inf"), ("decimal", "NaN"), ("decimal", "1e400")]
+)
 def test_what_is_no_finite_number_is_refused(kind: str, text: str) -> None:
     with pytest.raises(ValueError, match="is not a number"):
         Column("cell", kind).parse(text)

@@ -34,7 +34,13 @@ def pick(shipped: dict[str, list[Row]], table: str, name: str) -> Row:
         ("accelerators", "rtx-a6000", {"bf16_teraflops": 309.7}, "bf16_teraflops", "155 dense"),
         ("accelerators", "a100-sxm4-40gb", {"memory_bytes": 81_920 << 20}, "memory_bytes", "2.147 times the 40 GB"),
         ("accelerators", "a100-sxm4-80gb", {"memory_bytes": 80}, "memory_bytes", "enter bytes"),
-        ("accelerators", "a100-sxm4-80gb", {"memory_gb_marketing": 40.0}, "memory_gb_marketing", "does not fit the name"),
+        (
+            "accelerators",
+            "a100-sxm4-80gb",
+            {"memory_gb_marketing": 40.0},
+            "memory_gb_marketing",
+            "does not fit the name",
+        ),
         ("accelerators", "h100-sxm5-80gb", {"torch_total_gib": 80.0}, "torch_total_gib", "cannot see"),
         ("accelerators", "t4", {"supports_bf16": True}, "supports_bf16", "it needs 8.0"),
         ("accelerators", "a100-sxm4-40gb", {"supports_fp8": True}, "supports_fp8", "it needs 8.9"),
@@ -70,7 +76,13 @@ def pick(shipped: dict[str, list[Row]], table: str, name: str) -> Row:
         ("accelerators", "h100-sxm5-80gb", {"power_watts": 0.0}, "power_watts", "not above 0"),
         ("accelerators", "h100-sxm5-80gb", {"source": " "}, "source", "rumour"),
         ("accelerators", "h100-sxm5-80gb", {"kind": "gpu-slice"}, "parent_id", "names the device"),
-        ("accelerators", "b200-sxm", {"measured_max_bf16_teraflops": 2300.0}, "measured_max_bf16_teraflops", "above the peak"),
+        (
+            "accelerators",
+            "b200-sxm",
+            {"measured_max_bf16_teraflops": 2300.0},
+            "measured_max_bf16_teraflops",
+            "above the peak",
+        ),
         ("nodes", "aws-p5-48xlarge", {"accelerator_count": 0}, "accelerator_count", "not above 0"),
         ("nodes", "aws-p5-48xlarge", {"host_memory_bytes": 2048}, "host_memory_bytes", "enter bytes"),
         (
@@ -89,7 +101,13 @@ def pick(shipped: dict[str, list[Row]], table: str, name: str) -> Row:
             "gigabytes_per_second_per_direction",
             "not half of the printed 126",
         ),
-        ("interconnects", "nvlink-3-nvswitch", {"latency_microseconds_low": 90.0}, "latency_microseconds_low", "above the upper"),
+        (
+            "interconnects",
+            "nvlink-3-nvswitch",
+            {"latency_microseconds_low": 90.0},
+            "latency_microseconds_low",
+            "above the upper",
+        ),
         ("interconnects", "nvlink-3-nvswitch", {"fraction_basis": ""}, "fraction_basis", "what was measured"),
         ("offers", "p5.48xlarge on-demand", {"usd_per_hour": Decimal(0)}, "usd_per_hour", "not above 0"),
         ("offers", "p5.48xlarge on-demand", {"usd_per_hour": Decimal("0.3")}, "usd_per_hour", "the whole instance"),
@@ -108,7 +126,11 @@ def test_spoiled_row_is_refused_at_the_value(
 
 def test_all_faults_of_a_row_come_at_once(shipped: dict[str, list[Row]]) -> None:
     row = {**pick(shipped, "accelerators", "h100-sxm5-80gb"), "bf16_teraflops": 1979.0, "memory_bytes": 80 * GB // 1000}
-    assert {fault.attribute for fault in row_faults(TABLE["accelerators"], row)} == {"bf16_teraflops", "memory_bytes", "torch_total_gib"}
+    assert {fault.attribute for fault in row_faults(TABLE["accelerators"], row)} == {
+        "bf16_teraflops",
+        "memory_bytes",
+        "torch_total_gib",
+    }
 
 
 def test_ticked_price_outside_the_bounds_passes(shipped: dict[str, list[Row]]) -> None:

@@ -165,7 +165,10 @@ def test_admin_edit_is_a_new_revision(loaded: None, client: Client) -> None:
     spec, before = ModelSpec.objects.get(slug="llama-3-8b"), current_revision()
     page = reverse("admin:planner_modelspec_change", args=[spec.pk])
     form = client.get(page).context["adminform"].form
-    data = {name: form.fields[name].prepare_value(form.get_initial_for_field(form.fields[name], name)) for name in form.fields}
+    data = {
+        name: form.fields[name].prepare_value(form.get_initial_for_field(form.fields[name], name))
+        for name in form.fields
+    }
     data = {name: value for name, value in data.items() if value not in (None, False)}
     answer = client.post(page, {**data, "note": "checked"}, follow=True)
     assert f"Revision {before + 1}" in answer.content.decode()
