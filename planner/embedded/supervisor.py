@@ -106,7 +106,7 @@ class Supervisor:
             if not child.alive:
                 raise ServerError(child.obituary())
 
-    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float, every: float = POLL_SECONDS) -> None:
         """Poll `condition` while watching the children."""
         deadline = time.monotonic() + seconds
         while not condition():
@@ -114,7 +114,7 @@ class Supervisor:
             if time.monotonic() > deadline:
                 tails = "\n".join(f"--- {child.name}\n{child.log_tail()}" for child in self.children)
                 raise ServerError(f"{what} did not happen within {seconds:g} s.\n{tails}")
-            time.sleep(POLL_SECONDS)
+            time.sleep(every)
 
     def stop(self) -> None:
         """End all children, the broker last, so that the worker can still hand back what it holds."""

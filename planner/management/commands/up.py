@@ -17,10 +17,12 @@ from planner.embedded.rest import RestClient, RestError
 from planner.embedded.supervisor import HOST, InstanceLock, Supervisor, choose_port
 from planner.requests import context_for
 from planner.teams.services import team_embedded
-from planner.text import render_plan
+from planner.text import render_estimate, render_plan
 
 START_SECONDS = 60.0
-PLAN_SECONDS = 300.0
+PLAN_SECONDS = 600.0
+PLAN_POLL_SECONDS = 0.5
+INTERRUPTED = 130
 FINAL = frozenset({"succeeded", "infeasible", "failed", "cancelled"})
 
 MAIN_JOB: dict[str, Any] = {
@@ -51,6 +53,7 @@ class Command(BaseCommand):
                 "docker-compose.yml."
             )
         signal.signal(signal.SIGTERM, _interrupt)
+        self.planned = False
         begun = time.monotonic()
         lock: InstanceLock | None = None
         supervisor: Supervisor | None = None
@@ -61,7 +64,9 @@ class Command(BaseCommand):
         except (ServerError, RestError) as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:
-            self.stdout.write("\nStopping ...")
+            self.say("\nStopping ...")
+            if not self.planned:
+                sys.exit(INTERRUPTED)
         finally:
             # A second Ctrl-C must not leave half of the children behind.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -84,10 +89,11 @@ class Command(BaseCommand):
         supervisor.wait_until(lambda: client.answers("/readyz"), "The web server's readiness", START_SECONDS)
         self.say(f"serving at {address} after {time.monotonic() - begun:.1f} s")
         answer = self.plan(supervisor, client)
-        self.stdout.write("\n" + self.table(answer))
-        self.say(f"done after {time.monotonic() - begun:.1f} s. Dashboard: {address}/plans/{answer['id']}/")
-        if answer["status"] == "failed":
-            raise ServerError("The main job failed; its plan above says why.")
+        if answer["status"] not in {"succeeded", "infeasible"}:
+            raise ServerError(f"The main job ended as {answer['status']}: {answer.get('error')}")
+        self.show(client, answer)
+        self.say(f"\ndone after {time.monotonic() - begun:.1f} s. Dashboard: {address}/plans/{answer['id']}/")
+        self.planned = True
         if stay:
             self.say("Ctrl-C stops everything.")
             supervisor.wait_until(lambda: False, "The end", float("inf"))
@@ -102,19 +108,24 @@ class Command(BaseCommand):
         def finished() -> bool:
             nonlocal answer, shown
             answer = client.get(path)
-            state = f"{answer['status']} {100 * answer['progress']:.0f} %"
+            # In steps of ten: a log or a pipe keeps every line.
+            state = f"  {answer['status']} {100 * answer['progress'] // 10 * 10:.0f} %"
             if state != shown:
-                self.say(f"  {state}")
+                self.say(state)
                 shown = state
             return answer["status"] in FINAL
 
-        supervisor.wait_until(finished, "The end of the main job", PLAN_SECONDS)
+        supervisor.wait_until(finished, "The end of the main job", PLAN_SECONDS, every=PLAN_POLL_SECONDS)
         return answer
 
-    def table(self, answer: dict[str, Any]) -> str:
-        """The plan as `manage.py plan` prints it."""
+    def show(self, client: RestClient, answer: dict[str, Any]) -> None:
+        """The plan as `manage.py plan` prints it, then the memory of what it recommends."""
         devices = context_for(team_embedded()).catalog.accelerators
-        return render_plan(answer, MAIN_JOB, {slug: device.name for slug, device in devices.items()})
+        names = {slug: device.name for slug, device in devices.items()}
+        self.say("\n" + render_plan(answer, MAIN_JOB, names))
+        if best := answer["recommendation"]:
+            estimate = client.post("/api/v1/estimates/", best["estimate"])
+            self.say("\nThe recommendation in detail:\n" + render_estimate(estimate, best["estimate"], names))
 
     def show_access(self, access: Access) -> None:
         """Print what cannot be printed again."""
