@@ -96,7 +96,8 @@ class Architecture:
     mlp_bias: bool = False
     qk_norm: bool = False
     qk_norm_width: str = "head"
-    """What a q or k norm spans: `head` (head_dim), `heads` (a row per head), `full` (q or g), `none` (no weights)."""
+    """What a q or k norm spans: `head` (head_dim), `heads` (a row per head), `per_head` (a tensor per head),
+    `full` (q or g), `none` (no weights)."""
     sliding_window: int | None = None
     sliding_layers: int | None = None
     """How many blocks use the window; None = all of them when there is a window."""

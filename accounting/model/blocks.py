@@ -5,6 +5,7 @@ Symbols: h hidden_size, q = heads·head_dim, g = kv_heads·head_dim, f ffn_size,
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from accounting.model.architecture import Architecture, LinearAttention, MixtureOfExperts
@@ -126,13 +127,14 @@ def _qk_norms(architecture: Architecture, names: ClassNames) -> list[Tensor]:
     if not architecture.qk_norm or architecture.qk_norm_width == "none":
         return []
     tensors = []
+    width = architecture.qk_norm_width
     for word, heads in (("q_norm", architecture.heads), ("k_norm", architecture.kv_heads)):
         shape = {
-            "head": (architecture.head_dim,),
             "heads": (heads, architecture.head_dim),
             "full": (heads * architecture.head_dim,),
-        }[architecture.qk_norm_width]
-        tensors += norm(architecture, names.name(word), shape, bias=architecture.qk_norm_width == "head")
+        }.get(width, (architecture.head_dim,))
+        added = norm(architecture, names.name(word), shape, bias=width == "head")
+        tensors += [replace(tensor, count=heads) for tensor in added] if width == "per_head" else added
     return tensors
 
 

@@ -66,7 +66,8 @@ def build(reader: Reader, draft: Draft) -> Architecture:
 def _architecture(reader: Reader, draft: Draft) -> Architecture:
     fields = {key: value for key, value in draft.items() if key not in _SCAFFOLD}
     fields.setdefault("attention_output_bias", fields.get("attention_bias", False))
-    if draft.get("pooler", True) and draft["family"] in ("bert", "roberta"):
+    pooled = draft["family"] in ("bert", "roberta") or (draft["family"] == "vit" and draft.get("head") == "none")
+    if pooled and draft.get("pooler", True):
         fields["extra"] = {**fields.get("extra", {}), "pooler": 1}
     layers = draft.get("encoder_layers")
     if layers is not None:

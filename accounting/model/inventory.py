@@ -57,7 +57,8 @@ def _embeddings(architecture: Architecture) -> list[Tensor]:
             tensors.append(Tensor(name="model.decoder.project_out.weight", shape=(width, h)))
     if architecture.learned_positions and architecture.max_positions is not None:
         rows = architecture.max_positions + extra.get("position_offset", 0)
-        tensors.append(Tensor(name=f"{names.name('positions')}.weight", shape=(rows, h), role="position"))
+        shape = (1, rows, h) if architecture.family == "vit" else (rows, h)
+        tensors.append(Tensor(name=f"{names.name('positions')}.weight", shape=shape, role="position"))
     if "token_types" in extra:
         tensors.append(
             Tensor(name="embeddings.token_type_embeddings.weight", shape=(extra["token_types"], h), role="embedding")
@@ -156,7 +157,7 @@ def _classifier(architecture: Architecture, names: ClassNames) -> list[Tensor]:
     """A label head: with bias on encoders, without on decoders (`score`); RoBERTa puts a dense layer before it."""
     h, labels = architecture.hidden_size, architecture.extra["labels"]
     tensors: list[Tensor] = []
-    if architecture.family == "roberta":
+    if architecture.family == "roberta" and "pooler" in architecture.extra:
         tensors += linear("classifier.dense", (h, h), "classifier_dense", "other", cut=None, bias=True)
     name = "score" if architecture.causal else "classifier"
     return tensors + linear(name, (labels, h), name, "other", cut=None, bias=not architecture.causal)

@@ -112,8 +112,9 @@ def t5(reader: Reader, draft: Draft) -> None:
     buckets = reader.integer(("relative_attention_num_buckets",), 32, high=LIMITS["other"])
     _extra(draft, relative_buckets=buckets)
     kinds = {**ACTIVATIONS, **{f"gated-{word}": name for word, name in ACTIVATIONS.items()}, "gated-gelu": "gelu_new"}
-    word = reader.source.get("feed_forward_proj", "relu")
-    draft["activation"] = reader.choice(("feed_forward_proj",), kinds, "relu")
+    default = "gated-gelu" if reader.source.get("model_type") == "mt5" else "relu"
+    word = reader.source.get("feed_forward_proj", default)
+    draft["activation"] = reader.choice(("feed_forward_proj",), kinds, default)
     draft["gated_mlp"] = isinstance(word, str) and word.startswith("gated-")
 
 

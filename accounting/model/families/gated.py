@@ -63,7 +63,7 @@ GATED: Final[Mapping[str, Family]] = {
         traits={"attention_output_bias": False, "sliding_window": None},
     ),
     "glm4": Family(
-        defaults={"head_dim": 128, "kv_heads": 2},
+        defaults={"head_dim": 128, "kv_heads": 2, "attention_bias": True},
         traits={"attention_output_bias": False, "norms_per_layer": 4, "sliding_window": None},
     ),
     "cohere": Family(
@@ -96,7 +96,7 @@ GATED: Final[Mapping[str, Family]] = {
             "norm": "layernorm",
             "attention_output_bias": False,
             "sliding_window": None,
-            "qk_norm_width": "heads",
+            "qk_norm_width": "per_head",
         },
         steps=(steps.stablelm,),
     ),

@@ -61,7 +61,7 @@ MIXTURES: Final[Mapping[str, Family]] = {
         window_switch="use_sliding_window",
         mixture=_NEXT_MIXTURE,
     ),
-    "qwen3_moe": replace(QWEN3, defaults={"head_dim": 128, "kv_heads": 4}, mixture=_QWEN_MIXTURE),
+    "qwen3_moe": replace(QWEN3, defaults={"kv_heads": 4}, mixture=_QWEN_MIXTURE),
     "qwen3_next": _QWEN3_NEXT,
     "qwen3_5": replace(_QWEN3_NEXT, traits=_QWEN35_TRAITS, mixture=None),
     "qwen3_5_moe": replace(_QWEN3_NEXT, traits=_QWEN35_TRAITS),
@@ -89,7 +89,7 @@ MIXTURES: Final[Mapping[str, Family]] = {
     ),
     "glm4_moe": Family(
         keys={"qk_norm": ("use_qk_norm",)},
-        defaults={"head_dim": 128, "kv_heads": 8, "qk_norm": False},
+        defaults={"kv_heads": 8, "qk_norm": False},
         traits={"attention_output_bias": False, "sliding_window": None},
         mixture=_DEEPSEEK_MIXTURE,
     ),

@@ -145,7 +145,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     changes=st.dictionaries(
         st.sampled_from(FIELDS),

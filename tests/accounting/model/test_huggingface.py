@@ -210,7 +210,7 @@ json_values = st.recursive(
 small = st.integers(-2, 64)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(config=json_values)
 def test_arbitrary_json_never_raises_anything_else(config: Any) -> None:
     try:
@@ -219,7 +219,7 @@ def test_arbitrary_json_never_raises_anything_else(config: Any) -> None:
         assert error.faults
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(name=st.sampled_from(sorted(SHIPPED)), family=st.sampled_from(known_types()), data=st.data())
 def test_a_damaged_config_never_raises_anything_else(name: str, family: str, data: st.DataObject) -> None:
     config = dict(SHIPPED[name])
