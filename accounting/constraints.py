@@ -163,10 +163,10 @@ def _too_large(recipe: Recipe, layout: Layout) -> Broken:
     amount = tokens * (64.0 * width * depth + 32.0 * architecture.vocab_size)
     if recipe.attention is not Attention.FLASH:
         amount = amount + 32.0 * tokens * layout.sequence_length * architecture.heads * depth
-    return amount > LARGEST_BYTES
+    return np.asarray(amount > LARGEST_BYTES)
 
 
-_DEGREES = ("/parallelism/dp_replicate", "/parallelism/dp_shard", "/parallelism/tp", "/parallelism/cp", "/parallelism/pp")
+_DEGREES = tuple(f"/parallelism/{name}" for name in ("dp_replicate", "dp_shard", "tp", "cp", "pp"))
 _ENGINE = ("/sharding/engine", "/sharding/zero_stage")
 
 RULES: tuple[Rule, ...] = (
@@ -175,8 +175,8 @@ RULES: tuple[Rule, ...] = (
         field="/parallelism",
         reads=(*_DEGREES, "/hardware/count"),
         reason="divisibility",
-        message="dp_replicate {dp_replicate} × dp_shard {dp_shard} × tp {tp} × cp {cp} × pp {pp} = {product}, but count "
-        "is {count}; change a degree or the count",
+        message="dp_replicate {dp_replicate} × dp_shard {dp_shard} × tp {tp} × cp {cp} × pp {pp} = {product}, but "
+        "count is {count}; change a degree or the count",
         broken=lambda recipe, layout: _product(layout) != layout.count,
     ),
     Rule(
@@ -235,9 +235,9 @@ RULES: tuple[Rule, ...] = (
         reads=("/model", "/parallelism/ep"),
         reason="divisibility",
         message="ep={ep} does not divide {experts} experts",
-        broken=_shape(lambda architecture, recipe, layout: (
-            _experts(architecture, recipe, layout) & (architecture.moe is not None)
-        )),
+        broken=_shape(
+            lambda architecture, recipe, layout: _experts(architecture, recipe, layout) & (architecture.moe is not None)
+        ),
     ),
     Rule(
         key="not_a_divisor",
@@ -261,9 +261,11 @@ RULES: tuple[Rule, ...] = (
         reads=("/model", "/parallelism/pp", "/parallelism/vpp"),
         reason="divisibility",
         message="pp {pp} × vpp {vpp} virtual stages share {blocks} layers: there are fewer layers than virtual stages",
-        broken=_shape(lambda architecture, recipe, layout: (
-            (layout.pp <= _blocks(recipe)) & (layout.pp * layout.vpp > _blocks(recipe))
-        )),
+        broken=_shape(
+            lambda architecture, recipe, layout: (
+                (layout.pp <= _blocks(recipe)) & (layout.pp * layout.vpp > _blocks(recipe))
+            )
+        ),
     ),
     Rule(
         key="pipeline_needs_layers",
@@ -279,9 +281,7 @@ RULES: tuple[Rule, ...] = (
         reads=("/pipeline/layout", "/parallelism/pp"),
         reason="divisibility",
         message="the layout names {layout} stages, and pp is {pp}",
-        broken=lambda recipe, layout: (
-            False if recipe.stage_layers is None else layout.pp != len(recipe.stage_layers)
-        ),
+        broken=lambda recipe, layout: False if recipe.stage_layers is None else layout.pp != len(recipe.stage_layers),
     ),
     Rule(
         key="layout_sum",
@@ -289,20 +289,26 @@ RULES: tuple[Rule, ...] = (
         reads=("/pipeline/layout", "/model"),
         reason="divisibility",
         message="the layout places {layout_sum} layers, and the model has {blocks}",
-        broken=_shape(lambda architecture, recipe, layout: (
-            recipe.stage_layers is not None and sum(recipe.stage_layers) != _blocks(recipe)
-        )),
+        broken=_shape(
+            lambda architecture, recipe, layout: (
+                recipe.stage_layers is not None and sum(recipe.stage_layers) != _blocks(recipe)
+            )
+        ),
     ),
     Rule(
         key="schedule_mismatch",
         field="/pipeline/schedule",
         reads=("/pipeline/schedule", "/parallelism/vpp", "/parallelism/pp"),
         reason="schedule",
-        message="the {schedule} schedule and vpp={vpp} exclude one another: interleaved needs vpp > 1, 1f1b and gpipe vpp 1",
-        broken=lambda recipe, layout: (layout.pp > 1) & np.where(
-            layout.vpp > 1,
-            recipe.schedule in {Schedule.ONE_F_ONE_B, Schedule.GPIPE},
-            recipe.schedule is Schedule.INTERLEAVED,
+        message="the {schedule} schedule and vpp={vpp} exclude one another: interleaved needs vpp > 1, "
+        "1f1b and gpipe vpp 1",
+        broken=lambda recipe, layout: (
+            (layout.pp > 1)
+            & np.where(
+                layout.vpp > 1,
+                recipe.schedule in {Schedule.ONE_F_ONE_B, Schedule.GPIPE},
+                recipe.schedule is Schedule.INTERLEAVED,
+            )
         ),
     ),
     Rule(
@@ -326,18 +332,16 @@ RULES: tuple[Rule, ...] = (
         field="/sharding/zero_stage",
         reads=(*_ENGINE, "/parallelism/pp"),
         reason="engine_unsupported",
-        message="DeepSpeed's pipeline engine runs with ZeRO stages 0 and 1; pp={pp} and stage {stage} exclude one another",
-        broken=lambda recipe, layout: (
-            (recipe.engine is Engine.DEEPSPEED) & (recipe.zero_stage > 1) & (layout.pp > 1)
-        ),
+        message="DeepSpeed's pipeline engine takes ZeRO stages 0 and 1; pp={pp} and stage {stage} exclude each other",
+        broken=lambda recipe, layout: (recipe.engine is Engine.DEEPSPEED) & (recipe.zero_stage > 1) & (layout.pp > 1),
     ),
     Rule(
         key="precision_unsupported",
         field="/precision",
         reads=(*_ENGINE, "/precision"),
         reason="engine_unsupported",
-        message="Megatron's FSDP (stages 2 and 3) keeps weights in 16 bit beside an fp32 master and has no autocast over "
-        "fp32 weights, which {precision} is; use bf16-master-fp32grad",
+        message="Megatron's FSDP (stages 2 and 3) keeps weights in 16 bit beside an fp32 master and has no autocast "
+        "over fp32 weights, which {precision} is; use bf16-master-fp32grad",
         broken=lambda recipe, layout: (
             recipe.engine is Engine.MEGATRON
             and recipe.zero_stage > 1
@@ -349,8 +353,8 @@ RULES: tuple[Rule, ...] = (
         field="/options/optimizer_in_backward",
         reads=("/options/optimizer_in_backward", "/batch", "/parallelism"),
         reason="batch",
-        message="optimizer_in_backward frees each gradient at once and cannot accumulate {micro_batches} micro-batches; "
-        "raise micro_batch_size or lower global_batch_size",
+        message="optimizer_in_backward frees each gradient at once and cannot accumulate {micro_batches} "
+        "micro-batches; raise micro_batch_size or lower global_batch_size",
         broken=lambda recipe, layout: recipe.options.optimizer_in_backward & (layout.micro_batches > 1),
     ),
     Rule(

@@ -1,7 +1,7 @@
 """Facts of the device, node and price behind each candidate, gathered from catalog rows by index.
 
-One function serves the single estimate and the search. Unknown stays unknown: NaN for rates and prices, -1 for bytes and
-cores; what was assumed instead of a missing fact comes back in words.
+One function serves the single estimate and the search. Unknown stays unknown: NaN for rates and prices, -1 for bytes
+and cores; what was assumed instead of a missing fact comes back in words.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPUTE_RATES: dict[str, tuple[str, ...]] = {
     "mxfp8": ("fp8", "bf16", "fp16", "fp32"),
     "nvfp4": ("fp4", "fp8", "bf16", "fp16", "fp32"),
 }
-"""Rates to look for, best first. Without bf16 units torch computes bf16 through fp32; fp8 recipes fall back to 16 bit."""
+"""Rates to look for, best first. Without bf16 units torch computes bf16 through fp32; fp8 falls back to 16 bit."""
 
 ENGINES_BY_KIND: dict[str, frozenset[Engine]] = {
     "gpu": frozenset(Engine),
@@ -36,8 +36,8 @@ ENGINES_BY_KIND: dict[str, frozenset[Engine]] = {
     "npu": frozenset({Engine.DDP, Engine.FSDP1, Engine.DEEPSPEED, Engine.IDEAL}),
     "tpu": frozenset({Engine.IDEAL}),
 }
-"""Which engines run on a kind of device: Megatron needs CUDA or ROCm; Gaudi's bridge has DDP, FSDP1 and DeepSpeed; TPUs and
-Trainium run XLA's own sharding, which none of these engines is. Source: the engines' installation pages."""
+"""Which engines run on a kind of device: Megatron needs CUDA or ROCm; Gaudi's bridge has DDP, FSDP1 and DeepSpeed; TPUs
+and Trainium run XLA's own sharding, which none of these engines is. Source: the engines' installation pages."""
 XLA_VENDORS = frozenset({"google", "aws"})
 
 

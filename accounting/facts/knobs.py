@@ -1,4 +1,4 @@
-"""Every entry of a request's `options`: what it takes, which engines read it, where it matters, and its default in words.
+"""Every entry of a request's `options`: what it takes, which engines read it, where it matters, its default in words.
 
 The names are the engines' own. A knob that the engine asked for does not read, or that has nothing to act on in this
 run, changes nothing in the estimate: the answer says so (`ignored_because`).

@@ -9,6 +9,7 @@ from accounting.catalog import Catalog
 from accounting.model import Model
 from planner.search.problem import Pool
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
     catalog: Catalog

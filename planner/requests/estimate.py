@@ -97,9 +97,9 @@ def _read(given: Mapping[str, Any], context: RequestContext, notes: Notes) -> Re
     degrees = read_degrees(given.get("parallelism", {}), count, stage, notes)
     batch, pipeline = given.get("batch", {}), given.get("pipeline", {})
     layout = read_layout(degrees, batch, notes)
-    for name, default in (("precision", "bf16-mixed"), ("optimizer", "adamw"), ("recompute", "none"), ("attention", "flash")):
+    for name in ("precision", "optimizer", "recompute", "attention"):
         if name not in given:
-            notes.assume(f"{name} {default}")
+            notes.assume(f"{name} {ESTIMATE.members[name].default}")
     optimizer, optimizer_options = read_optimizer(given.get("optimizer"), "/optimizer", notes)
     adapter = read_adapter(given.get("adapter"), options, model, notes)
     offload = read_offload(given.get("offload", {}))
@@ -139,8 +139,10 @@ def _judge(read: Read, notes: Notes) -> None:
     if mean is not None and mean > longest and not notes.faults.touches("/batch"):
         detail = f"the mean length {mean} is above sequence_length {longest}"
         notes.faults.add("/batch/mean_sequence_length", "out_of_range", detail)
-    accepted = recipe.optimizer.parameter_dtypes
-    stepped = recipe.precision.stepped
-    if accepted and stepped not in accepted and not (notes.faults.touches("/optimizer") or notes.faults.touches("/precision")):
-        detail = f"{recipe.optimizer.name} steps {', '.join(accepted)} parameters only, and this precision gives it {stepped}"
+    accepted, stepped = recipe.optimizer.parameter_dtypes, recipe.precision.stepped
+    known = not (notes.faults.touches("/optimizer") or notes.faults.touches("/precision"))
+    if known and accepted and stepped not in accepted:
+        detail = (
+            f"{recipe.optimizer.name} steps {', '.join(accepted)} weights only, and this precision gives it {stepped}"
+        )
         notes.faults.add("/optimizer", "dtype_unsupported", detail)

@@ -56,7 +56,7 @@ def read_hardware(
 
 
 def cheapest_offer(catalog: Catalog, accelerator: Accelerator, node: NodeType | None, count: int) -> Offer | None:
-    """The on-demand price that rents `count` devices for least an hour, whole instances billed; catalog order breaks ties.
+    """The on-demand price that rents `count` devices for least an hour, whole instances billed.
 
     A run that fills whole machines is priced by whole machines: single devices from a market make no cluster.
     """
@@ -89,17 +89,15 @@ def _named_node(given: Mapping[str, Any], catalog: Catalog, notes: Notes) -> Nod
         return None
 
 
-def _named_offer(
-    given: Mapping[str, Any], accelerator: Accelerator, catalog: Catalog, notes: Notes
-) -> Offer | None:
+def _named_offer(given: Mapping[str, Any], accelerator: Accelerator, catalog: Catalog, notes: Notes) -> Offer | None:
     wanted = given.get("offer")
     if wanted is None or notes.faults.touches("/hardware/offer"):
         return None
-    key = (*(wanted[name] for name in ("provider", "region", "instance")), wanted.get("pricing", "on-demand"))
+    place = (wanted["provider"], wanted["region"], wanted["instance"])
+    kind = (wanted.get("pricing", "on-demand"), wanted.get("commitment", ""))
     for offer in catalog.offers_of(accelerator.slug):
-        if (offer.provider, offer.region, offer.instance, offer.pricing_kind) == key:
-            if offer.commitment == wanted.get("commitment", ""):
-                return offer
+        if (offer.provider, offer.region, offer.instance, offer.pricing_kind, offer.commitment) == (*place, *kind):
+            return offer
     instances = {offer.instance for offer in catalog.offers_of(accelerator.slug)}
     near = ", ".join(nearest_names(wanted["instance"], instances, limit=3)) or "none"
     detail = f"the catalog has no such price of {accelerator.slug}; instances with one, nearest first: {near}"

@@ -1,4 +1,4 @@
-"""Degrees and batch: `parallelism`, `hardware.count` and `batch` to the layout's columns, with the contract's defaults."""
+"""Degrees and batch: `parallelism`, `hardware.count` and `batch` to the layout's columns, defaults filled in."""
 
 from __future__ import annotations
 

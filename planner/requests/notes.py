@@ -1,4 +1,4 @@
-"""What is noted while a request is read: its faults, the defaults taken in its place, and what its author should know."""
+"""What is noted while a request is read: its faults, the defaults taken, and what its author should know."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any
 from accounting.facts.knobs import KNOBS
 from accounting.machine import compute_rate
 from accounting.optimizer_laws import needs_shapes
+from accounting.options import Options
 from accounting.scenario import Layout, Recipe
 from accounting.vocabulary import Engine
 from planner.requests.hardware import Hardware
@@ -15,6 +16,8 @@ from planner.requests.notes import Notes
 
 SLOW_NODE_BYTES_PER_SECOND = 25e9
 """200 Gb/s a node: below it ZeRO-3 between nodes is reported not to keep up (ml-engineering, network chapter)."""
+RATE_OF = {"mxfp8": "fp8", "nvfp4": "fp4"}
+"""Formats whose rate the catalog lists under another name."""
 SIXTEEN_BITS = frozenset({"bf16", "fp16"})
 FLAT_SHARDS = frozenset({Engine.FSDP1, Engine.DEEPSPEED, Engine.MEGATRON})
 
@@ -55,7 +58,7 @@ def _optimizer(recipe: Recipe) -> Iterator[str]:
         yield f"{optimizer.name}: {optimizer.caveat}"
     quantised = any(word in optimizer.name for word in ("8bit", "4bit", "fp8"))
     if quantised and "noise" not in optimizer.caveat:
-        yield f"{optimizer.name}: quantised moments add noise to every update; compare a short run with the full-precision one"
+        yield f"{optimizer.name}: quantised moments add noise to every update; compare a short run with fp32 moments"
     if not optimizer.measured:
         yield f"{optimizer.name}: its state rule was read in the source, and no run has confirmed it"
     if optimizer.needs_matrices and recipe.engine in FLAT_SHARDS and recipe.zero_stage > 0:
@@ -101,7 +104,7 @@ def _device(recipe: Recipe, hardware: Hardware) -> Iterator[str]:
     rate, dtype = compute_rate(accelerator, compute)
     if rate is None:
         yield f"no rate of {accelerator.slug} for {compute} is known: time is null"
-    elif dtype != compute and not (compute == "mxfp8" and dtype == "fp8") and not (compute == "nvfp4" and dtype == "fp4"):
+    elif dtype != RATE_OF.get(compute, compute):
         yield f"{accelerator.slug} has no {compute} rate in the catalog: time is that of {dtype}"
     if accelerator.memory_bandwidth_bytes_per_second is None:
         yield f"the memory bandwidth of {accelerator.slug} is not known: time is null"
@@ -116,8 +119,8 @@ def _network(recipe: Recipe, layout: Layout, hardware: Hardware) -> Iterator[str
         yield f"the network between nodes of {node.slug} is not known: time is null; state options.inter_node_gbps"
     elif recipe.zero_stage == 3 and speed < SLOW_NODE_BYTES_PER_SECOND:  # noqa: PLR2004
         yield (
-            f"ZeRO-3 gathers every weight twice a micro-batch over {speed * 8 / 1e9:g} Gb/s a node: it saves memory and pays "
-            "in traffic; shard within a node (dp_shard) and copy between nodes (dp_replicate), or use stage 1 or 2"
+            f"ZeRO-3 gathers every weight twice a micro-batch over {speed * 8 / 1e9:g} Gb/s a node: it saves memory "
+            "and pays in traffic; shard within a node (dp_shard), copy between nodes (dp_replicate), or use stage 1 or 2"
         )
     within = node.scaleup_domain_size
     if int(layout.tp[0, 0]) > within:
@@ -125,7 +128,10 @@ def _network(recipe: Recipe, layout: Layout, hardware: Hardware) -> Iterator[str
 
 
 def _idle_knobs(recipe: Recipe, layout: Layout, options: Mapping[str, Any]) -> Iterator[str]:
+    defaults = Options()
     for name in options:
+        if getattr(recipe.options, name) == getattr(defaults, name):
+            continue
         reason = KNOBS[name].ignored_because(recipe, layout)
         if reason is not None:
             yield f"options.{name} changes nothing in the estimate: {reason}"

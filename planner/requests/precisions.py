@@ -13,7 +13,7 @@ DEFAULT = "bf16-mixed"
 
 
 def read_precision(given: str | Mapping[str, Any] | None, pointer: str, notes: Notes) -> Precision:
-    """The recipe; the default stands in where the request's own has faults. An object may equal a preset: then it is it."""
+    """The recipe; the default stands in for faults. An object that equals a preset is the preset."""
     if isinstance(given, str):
         return PRESETS[given]
     if given is None or "compute" not in given or "parameters" not in given:
@@ -25,11 +25,11 @@ def read_precision(given: str | Mapping[str, Any] | None, pointer: str, notes: N
     missing = [name for name in ("gradients", "master_weights", "optimizer_states", "reduce") if name not in given]
     if missing:
         notes.assume(
-            f"precision: {', '.join(missing)} not stated: gradients and reduce follow the weights, no master copy is held, "
-            "optimizer states follow the optimizer's own rule"
+            f"precision: {', '.join(missing)} not stated: gradients and reduce follow the weights, no master copy is "
+            "held, optimizer states follow the optimizer's own rule"
         )
     if given.get("optimizer_states", OWN_RULE) is None:
-        notes.warn("precision.optimizer_states null is read as the optimizer's own rule: what a state needs is always held")
+        notes.warn("precision.optimizer_states null is read as auto: a state that an optimizer needs is always held")
     _pitfalls(given, parameters, master, notes)
     return _preset_like(
         Precision(
@@ -56,8 +56,8 @@ def _preset_like(asked: Precision) -> Precision:
 def _pitfalls(given: Mapping[str, Any], parameters: str, master: str | None, notes: Notes) -> None:
     if "gradients" in given and given["gradients"] is None:
         notes.warn(
-            "precision.gradients is null: gradients are a bucket of their own (2 or 4 bytes a parameter), not part of the "
-            "optimizer state; without them only an optimizer that steps inside backward can run"
+            "precision.gradients is null: gradients are a bucket of their own (2 or 4 bytes a parameter), not part of "
+            "the optimizer state; without them only an optimizer that steps inside backward can run"
         )
     if master is not None and master == parameters:
         notes.warn(f"a {master} master copy of {parameters} weights holds every weight twice and gains no precision")

@@ -34,7 +34,7 @@ def read_recompute(given: str | Mapping[str, Any] | None, pointer: str, notes: N
     belongs = {"every": RecomputeMode.FULL, "layers": RecomputeMode.FULL, "modules": RecomputeMode.SELECTIVE}
     for name, owner in belongs.items():
         if name in given and mode is not owner:
-            notes.faults.add(f"{pointer}/{name}", "contradiction", f"{name} belongs to mode {owner}, and the mode is {mode}")
+            notes.faults.add(f"{pointer}/{name}", "contradiction", f"{name} belongs to mode {owner}, not {mode}")
     if "every" in given and "layers" in given:
         notes.faults.add(f"{pointer}/layers", "contradiction", "every and layers exclude each other: keep one")
     return Recompute(
@@ -61,16 +61,19 @@ def check_offload(offload: Offload, sharding: Sharding, pointer: str, notes: Not
 
 def read_schedule(given: Mapping[str, Any], virtual: int, stages: int, notes: Notes) -> Schedule:
     if "schedule" in given:
-        if stages == 1:
+        schedule = Schedule(given["schedule"])
+        if stages == 1 and schedule is not Schedule.ONE_F_ONE_B:
             notes.warn("pipeline.schedule changes nothing: pp is 1")
-        return Schedule(given["schedule"])
+        return schedule
     if virtual > 1:
         notes.assume("interleaved pipeline schedule, as vpp > 1 asks for")
         return Schedule.INTERLEAVED
     return Schedule.ONE_F_ONE_B
 
 
-def read_adapter(given: Mapping[str, Any] | None, options: Mapping[str, Any], model: Model, notes: Notes) -> Adapter | None:
+def read_adapter(
+    given: Mapping[str, Any] | None, options: Mapping[str, Any], model: Model, notes: Notes
+) -> Adapter | None:
     """The adapter; its names are checked against the matrices of the model."""
     if given is None or "method" not in given:
         return None

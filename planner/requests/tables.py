@@ -1,4 +1,4 @@
-"""The members of an estimate request: what each takes, and its default. One table for the API, the CLI and the dashboard."""
+"""The members of an estimate request: what each takes, and its default; one table for every door."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ MODEL = Either(
             "config": Member(Anything(), help="a Hugging Face config.json"),
             "architecture": Member(Anything(), help="our own fields, where a config.json does not exist"),
             "tensors": Member(
-                Sequence(Anything(), longest=MAX_TENSORS, shortest=1), help="parameter tensors: name, shape, count, trainable"
+                Sequence(Anything(), longest=MAX_TENSORS, shortest=1),
+                help="parameter tensors: name, shape, count, trainable",
             ),
             "parameters": Member(Whole(1, MAX_PARAMETERS), help="a bare count: model states only"),
         }
@@ -114,7 +115,9 @@ PRECISION = Either(
             "parameters": Member(Word(STORED_DTYPES), required=True),
             "gradients": Member(Word(STORED_DTYPES), nullable=True, help="default: the parameters' dtype"),
             "master_weights": Member(Word(STORED_DTYPES), nullable=True, help="default: null, not held"),
-            "optimizer_states": Member(Word(STATE_DTYPES), nullable=True, default="auto", help="auto: the optimizer's own rule"),
+            "optimizer_states": Member(
+                Word(STATE_DTYPES), nullable=True, default="auto", help="auto: the optimizer's own rule"
+            ),
             "reduce": Member(Word(STORED_DTYPES), nullable=True, help="default: the gradients' dtype"),
         }
     ),
@@ -124,7 +127,9 @@ BATCH = Record(
     {
         "sequence_length": Member(Whole(1, MAX_SEQUENCE), required=True, help="tokens"),
         "micro_batch_size": Member(Whole(1, MAX_MICRO_BATCH), default=1, help="sequences per device"),
-        "global_batch_size": Member(Whole(1, MAX_GLOBAL_BATCH), nullable=True, help="sequences; default: one micro-batch a rank"),
+        "global_batch_size": Member(
+            Whole(1, MAX_GLOBAL_BATCH), nullable=True, help="sequences; default: one micro-batch a rank"
+        ),
         "packed": Member(Flag(), default=False),
         "mean_sequence_length": Member(Whole(1, MAX_SEQUENCE), nullable=True),
     }
@@ -152,7 +157,9 @@ ADAPTER = Record(
         "method": Member(Word(ADAPTER_METHODS), required=True),
         "rank": Member(Whole(1, 65_536), default=16),
         "targets": Member(
-            Either(word=Word(ADAPTER_TARGETS), items=NAMES), default="all-linear", help="attention, all-linear, or a list of names"
+            Either(word=Word(ADAPTER_TARGETS), items=NAMES),
+            default="all-linear",
+            help="attention, all-linear, or a list of names",
         ),
         "base_dtype": Member(Word(BASE_DTYPES), help="default: bf16; nf4 for qlora"),
     }

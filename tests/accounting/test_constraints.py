@@ -42,8 +42,12 @@ def recipe_of(model: Model = MODEL, **changes: Any) -> Recipe:
 
 
 def layout_of(**changes: Any) -> Layout:
-    numbers = dict.fromkeys(("dp_replicate", "dp_shard", "tp", "cp", "pp", "vpp", "ep", "micro_batches", "micro_batch_size"), 1)
-    numbers |= {"sequence_length": 4096} | {name: value for name, value in changes.items() if name != "sequence_parallel"}
+    numbers = dict.fromkeys(
+        ("dp_replicate", "dp_shard", "tp", "cp", "pp", "vpp", "ep", "micro_batches", "micro_batch_size"), 1
+    )
+    numbers |= {"sequence_length": 4096} | {
+        name: value for name, value in changes.items() if name != "sequence_parallel"
+    }
     degrees = (numbers[name] for name in ("dp_replicate", "dp_shard", "tp", "cp", "pp"))
     product = 1
     for degree in degrees:
@@ -100,7 +104,9 @@ def test_every_rule_has_a_case() -> None:
     for _, _, recipe, layout in CASES:
         bits = int(reasons(recipe_of(**recipe), layout_of(**layout))[0, 0])
         seen |= {index for index in range(len(RULES)) if bits >> index & 1}
-    alone = int(reasons(recipe_of(model_from_architecture({**DENSE, "heads": 24, "kv_heads": 8})), layout_of(tp=12))[0, 0])
+    alone = int(
+        reasons(recipe_of(model_from_architecture({**DENSE, "heads": 24, "kv_heads": 8})), layout_of(tp=12))[0, 0]
+    )
     seen |= {index for index in range(len(RULES)) if alone >> index & 1}
     assert seen == set(range(len(RULES)))
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from accounting import estimate
+from accounting.estimate import estimate
 from planner.documents import read_document, write_document
 from planner.embedded.ready import ensure_ready
 from planner.errors import Fault, InvalidRequest, PlannerError
@@ -18,7 +19,14 @@ from planner.requests.estimate import MAXIMISE
 from planner.search.maximum import maximum_answer
 from planner.text import render_estimate
 
-BAD_REQUEST = 2
+INTERNAL_ERROR, BAD_REQUEST = 1, 2
+INTERNAL = {
+    "type": "urn:shardplan:problem:internal_error",
+    "title": "A fault of ours",
+    "status": 500,
+    "detail": "the estimate stopped on a fault of ours; the command's error output has it",
+    "errors": [],
+}
 
 
 class Command(BaseCommand):
@@ -37,9 +45,7 @@ class Command(BaseCommand):
         ensure_ready()
         context = context_for(None)
         if options["jsonl"]:
-            for line in content.splitlines():
-                if line.strip():
-                    self.stdout.write(_line(line, context, options["max"]))
+            self._lines(content, context, options["max"])
             return
         try:
             request = read_document(content)
@@ -50,13 +56,26 @@ class Command(BaseCommand):
             sys.exit(BAD_REQUEST)
         self.stdout.write(_table(answer, request, context) if options["table"] else write_document(answer))
 
+    def _lines(self, content: bytes, context: RequestContext, maximise: str | None) -> None:
+        """One answer a line, in order. A bad line answers with its problem, and the rest go on.
 
-def _line(line: bytes, context: RequestContext, maximise: str | None) -> str:
-    """The answer of one line; a bad one answers with its problem, and the rest go on."""
-    try:
-        return write_document(_answer(read_document(line), context, maximise))
-    except PlannerError as error:
-        return write_document({"error": error_document(error)})
+        Nor does a fault of ours in one line take the others with it; it is told on stderr, and the exit code is 1.
+        """
+        broken = False
+        for line in content.splitlines():
+            if not line.strip():
+                continue
+            try:
+                answer = write_document(_answer(read_document(line), context, maximise))
+            except PlannerError as error:
+                answer = write_document({"error": error_document(error)})
+            except Exception:
+                broken = True
+                self.stderr.write(traceback.format_exc())
+                answer = write_document({"error": INTERNAL})
+            self.stdout.write(answer)
+        if broken:
+            sys.exit(INTERNAL_ERROR)
 
 
 def error_document(error: PlannerError) -> dict[str, Any]:

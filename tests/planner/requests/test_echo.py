@@ -28,14 +28,23 @@ def same_columns(one: Any, other: Any) -> bool:
 REQUESTS: tuple[dict[str, Any], ...] = (
     ESTIMATE,
     MINIMAL,
-    put(MINIMAL, ("/hardware/count", 16), ("/parallelism", {"pp": 4, "vpp": 2, "tp": 2}), ("/sharding/engine", "megatron")),
+    put(
+        MINIMAL,
+        ("/hardware/count", 16),
+        ("/parallelism", {"pp": 4, "vpp": 2, "tp": 2}),
+        ("/sharding/engine", "megatron"),
+    ),
     put(MINIMAL, ("/pipeline", {"layout": [10, 22]}), ("/hardware/count", 2), ("/parallelism/pp", 2)),
     put(MINIMAL, ("/precision", {"compute": "bf16", "parameters": "fp32", "reduce": "bf16"})),
     put(MINIMAL, ("/optimizer", {"name": "sgd", "momentum": 0.9}), ("/recompute", {"mode": "full", "every": 2})),
     put(MINIMAL, ("/recompute", {"mode": "selective", "modules": ["mlp"]}), ("/headroom", 0.1)),
     put(MINIMAL, ("/adapter", {"method": "qlora", "targets": ["q_proj"]}), ("/options/target_modules", ["q_proj"])),
     put(MINIMAL, ("/extra_models", [{"role": "ema", "dtype": "fp32"}]), ("/batch/packed", True)),
-    put(MINIMAL, ("/offload/optimizer", "cpu"), ("/options", {"loss": "chunked", "inter_node_gbps": 400, "dropout": 0.1})),
+    put(
+        MINIMAL,
+        ("/offload/optimizer", "cpu"),
+        ("/options", {"loss": "chunked", "inter_node_gbps": 400, "dropout": 0.1}),
+    ),
 )
 
 

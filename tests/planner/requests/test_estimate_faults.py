@@ -102,7 +102,12 @@ MEANING: tuple[tuple[str, tuple[tuple[str, Any], ...], str, str], ...] = (
         "/hardware/offer",
         "unknown_name",
     ),
-    ("tp", (("/parallelism/tp", 3), ("/parallelism/dp_shard", 21), ("/hardware/count", 63)), "/parallelism/tp", "not_a_divisor"),
+    (
+        "tp",
+        (("/parallelism/tp", 3), ("/parallelism/dp_shard", 21), ("/hardware/count", 63)),
+        "/parallelism/tp",
+        "not_a_divisor",
+    ),
     (
         "sequence parallel",
         (("/parallelism/tp", 2), ("/parallelism/dp_shard", 32), ("/batch/sequence_length", 4095)),
@@ -152,7 +157,11 @@ MEANING: tuple[tuple[str, tuple[tuple[str, Any], ...], str, str], ...] = (
     ("megatron fsdp", (("/sharding", {"engine": "megatron", "zero_stage": 3}),), "/precision", "precision_unsupported"),
     (
         "deepspeed pipeline",
-        (("/sharding", {"engine": "deepspeed", "zero_stage": 2}), ("/parallelism/pp", 2), ("/parallelism/dp_shard", 32)),
+        (
+            ("/sharding", {"engine": "deepspeed", "zero_stage": 2}),
+            ("/parallelism/pp", 2),
+            ("/parallelism/dp_shard", 32),
+        ),
         "/sharding/zero_stage",
         "pipeline_with_sharded_gradients",
     ),
@@ -177,11 +186,21 @@ MEANING: tuple[tuple[str, tuple[tuple[str, Any], ...], str, str], ...] = (
     ("optimizer bound", (("/optimizer", {"name": "sgd", "momentum": 2}),), "/optimizer/momentum", "out_of_range"),
     ("optimizer value", (("/optimizer", {"name": "sgd", "momentum": 10**400}),), "/optimizer/momentum", "wrong_type"),
     ("nesterov alone", (("/optimizer", {"name": "sgd", "nesterov": True}),), "/optimizer/nesterov", "contradiction"),
-    ("recompute member", (("/recompute", {"mode": "full", "modules": ["mlp"]}),), "/recompute/modules", "contradiction"),
+    (
+        "recompute member",
+        (("/recompute", {"mode": "full", "modules": ["mlp"]}),),
+        "/recompute/modules",
+        "contradiction",
+    ),
     ("recompute mode", (("/recompute", {"every": 1}),), "/recompute/mode", "required"),
     ("adapter rank", (("/adapter", {"method": "lora", "rank": 10**12}),), "/adapter/rank", "out_of_range"),
     ("adapter targets", (("/adapter", {"method": "lora", "targets": "x"}),), "/adapter/targets", "unknown_value"),
-    ("adapter module", (("/adapter", {"method": "lora", "targets": ["x_proj"]}),), "/adapter/targets/0", "unknown_module"),
+    (
+        "adapter module",
+        (("/adapter", {"method": "lora", "targets": ["x_proj"]}),),
+        "/adapter/targets/0",
+        "unknown_module",
+    ),
     ("qlora base", (("/adapter", {"method": "qlora", "base_dtype": "bf16"}),), "/adapter/base_dtype", "contradiction"),
     (
         "qlora zero-3",
@@ -197,7 +216,12 @@ MEANING: tuple[tuple[str, tuple[tuple[str, Any], ...], str, str], ...] = (
     ),
     ("precision member", (("/precision", {"compute": "bf16"}),), "/precision/parameters", "required"),
     ("option bound", (("/options/dropout", 1.5),), "/options/dropout", "out_of_range"),
-    ("override bound", (("/hardware/overrides", {"memory_bytes": 0}),), "/hardware/overrides/memory_bytes", "out_of_range"),
+    (
+        "override bound",
+        (("/hardware/overrides", {"memory_bytes": 0}),),
+        "/hardware/overrides/memory_bytes",
+        "out_of_range",
+    ),
     ("headroom", (("/headroom", 1),), "/headroom", "out_of_range"),
 )
 
@@ -213,7 +237,9 @@ def test_a_request_that_means_nothing_is_a_fault_there(
 
 def test_kv_heads_are_replicated_where_tp_is_larger() -> None:
     """Megatron and DTensor copy KV heads a whole number of times: 8 of them over 32 ranks is a run that exists."""
-    read_estimate(put(ESTIMATE, ("/parallelism/tp", 32), ("/parallelism/dp_shard", 2), ("/batch/global_batch_size", 2)), CONTEXT)
+    read_estimate(
+        put(ESTIMATE, ("/parallelism/tp", 32), ("/parallelism/dp_shard", 2), ("/batch/global_batch_size", 2)), CONTEXT
+    )
 
 
 def test_all_faults_come_at_once_and_rules_stay_quiet_about_faulty_members() -> None:

@@ -76,7 +76,9 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize(("pointer", "value"), [(pointer, value) for pointer, values in NUMBERS.items() for value in values])
+@pytest.mark.parametrize(
+    ("pointer", "value"), [(pointer, value) for pointer, values in NUMBERS.items() for value in values]
+)
 def test_a_number_of_the_wrong_type_or_size_is_a_fault_there(pointer: str, value: Any) -> None:
     assert pointer in pointers(put(PLAN, (pointer, value)))
 
@@ -96,7 +98,9 @@ LISTS = (
 
 
 @pytest.mark.parametrize("pointer", LISTS)
-@pytest.mark.parametrize("value", ["x", {}, 5, None, [None], [{}], [[]], ["nope\0"], ["x"] * 20_000], ids=lambda v: str(v)[:9])
+@pytest.mark.parametrize(
+    "value", ["x", {}, 5, None, [None], [{}], [[]], ["nope\0"], ["x"] * 20_000], ids=lambda v: str(v)[:9]
+)
 def test_a_list_of_the_wrong_things_is_a_fault_there(pointer: str, value: Any) -> None:
     if pointer == "/search/offload" and value == [{}]:
         return  # an offload with every default is one
@@ -104,7 +108,9 @@ def test_a_list_of_the_wrong_things_is_a_fault_there(pointer: str, value: Any) -
 
 
 @pytest.mark.parametrize("axis", ["tp", "pp", "cp", "ep", "micro_batch_sizes"])
-@pytest.mark.parametrize("value", ["all", [], [0], [-1], [True], [1.5], ["1"], {}, list(range(1, 50_000))], ids=lambda v: str(v)[:9])
+@pytest.mark.parametrize(
+    "value", ["all", [], [0], [-1], [True], [1.5], ["1"], {}, list(range(1, 50_000))], ids=lambda v: str(v)[:9]
+)
 def test_an_axis_of_the_wrong_things_is_a_fault_there(axis: str, value: Any) -> None:
     assert any(found.startswith(f"/search/{axis}") for found in pointers(put(PLAN, (f"/search/{axis}", value))))
 
