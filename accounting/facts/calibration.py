@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["CALIBRATION", "Calibration", "DeviceRow", "EngineRow", "FabricRow", "KernelRow", "LowPrecisionRow"]
 
 CORE_FAMILY = "megatron-core"
-"""Megatron-Core with Transformer Engine, told from the older lineage (Megatron-LM before it, Megatron-DeepSpeed, nanotron,
-InternEvo) by what only it runs: interleaved schedules, products below 16 bits, mixtures with expert parallelism."""
+"""Megatron-Core with Transformer Engine, told from its lineage (Megatron-LM, Megatron-DeepSpeed, nanotron, InternEvo)
+by what only it runs: interleaved schedules, products below 16 bits, mixtures with expert parallelism."""
 
 ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
     {

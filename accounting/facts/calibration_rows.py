@@ -45,11 +45,15 @@ DEVICE_ROWS = (
 def _engine(name: str, **values: object) -> EngineRow:
     base = dict(
         host_block_seconds=200e-6,
-        host_backward=1.3, host_tensor_parallel_seconds=1e-3, host_serial_seconds=0.0,
+        host_backward=1.3,
+        host_tensor_parallel_seconds=1e-3,
+        host_serial_seconds=0.0,
         host_step_seconds=5e-3,
         host_micro_batch_seconds=1e-3,
         host_exchange_seconds=3e-4,
-        tensor_parallel_exposed=1.0, expert_parallel_exposed=0.8, link_efficiency=0.9,
+        tensor_parallel_exposed=1.0,
+        expert_parallel_exposed=0.8,
+        link_efficiency=0.9,
         pipeline_exposed=0.5,
         overlap=0.85,
         contention=0.1,
@@ -61,8 +65,13 @@ def _engine(name: str, **values: object) -> EngineRow:
     return EngineRow(name=name, **(base | values))  # type: ignore[arg-type]
 
 
-ENGINE_ROWS = (_engine("torch"), _engine("fsdp1"), _engine("deepspeed"), _engine("megatron", host_tensor_parallel_seconds=2e-3, host_serial_seconds=1.4e-3),
-               _engine("megatron-core", tensor_parallel_exposed=0.6))
+ENGINE_ROWS = (
+    _engine("torch"),
+    _engine("fsdp1"),
+    _engine("deepspeed"),
+    _engine("megatron", host_tensor_parallel_seconds=2e-3, host_serial_seconds=1.4e-3),
+    _engine("megatron-core", tensor_parallel_exposed=0.6),
+)
 KERNEL_ROWS = (
     KernelRow(
         name="eager",

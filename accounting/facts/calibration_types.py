@@ -1,4 +1,4 @@
-"""What a row of constants says. Seconds, bytes and shares; every number is fitted or measured, never assumed silently."""
+"""What a row of constants says. Seconds, bytes and shares; every number is fitted or measured."""
 
 from __future__ import annotations
 

@@ -9,10 +9,9 @@ from accounting.step_time.clock import Clock
 from accounting.units import Floats
 from accounting.vocabulary import Attention
 
-
 _TENSOR_CORE_MULTIPLE = 8
 _WITHOUT_TENSOR_CORES = 0.25
-"""A batched 16-bit product whose inner dimension is no multiple of 8 runs without tensor cores: 78 of 312 TFLOP/s on A100.
+"""A batched 16-bit product whose inner dimension is no multiple of 8 misses tensor cores: 78 of 312 TFLOP/s on A100.
 Source: NVIDIA deep learning performance guide (matrix multiplication); A100 white paper."""
 
 

@@ -121,7 +121,7 @@ def _assemble(  # noqa: PLR0913 - one argument per family of parts
 def _host_seconds(clock: Clock) -> Floats:
     """Host time of one block's forward: its kernels, tensor-parallel calls, exchanges in their way. [second, (N, 1)]"""
     engine, layout = clock.engine, clock.scenario.layout
-    host = engine.host_block_seconds * clock.kernel.host
+    host = np.full_like(clock.tp, engine.host_block_seconds * clock.kernel.host)
     split = layout.tp > 1
     host = host + np.where(split, engine.host_tensor_parallel_seconds, 0.0)
     serial = layout.sequence_parallel & split & (layout.pp > 1)

@@ -1,4 +1,4 @@
-"""What every term of a step reads: float columns of the layout and the constants of each candidate's device, made once."""
+"""What every term of a step reads: float columns of the layout and constants of each candidate's device."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from accounting.facts.calibration import CORE_FAMILY, Calibration, DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow, engine_family
+from accounting.facts.calibration import (
+    CORE_FAMILY,
+    Calibration,
+    DeviceRow,
+    EngineRow,
+    FabricRow,
+    KernelRow,
+    LowPrecisionRow,
+    engine_family,
+)
 from accounting.facts.collectives import LINK_ROWS, LinkRow
 from accounting.model.architecture import Architecture
 from accounting.partition import Partition
@@ -98,7 +107,7 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
 
 
 def kernel_style(recipe: Recipe) -> str:
-    """`compiled` where the model is, `core` under Megatron-Core, `fused` under Megatron or fused norms, else `eager`."""
+    """`compiled` where the model is, `core` under Megatron-Core, `fused` under Megatron or by option, else `eager`."""
     if recipe.options.compile:
         return "compiled"
     if engine_family(recipe) == CORE_FAMILY:
@@ -109,7 +118,9 @@ def kernel_style(recipe: Recipe) -> str:
 def _device_columns(scenario: Scenario, calibration: Calibration) -> Device:
     machine = scenario.machine
     rows = [calibration.device(item.slug, item.architecture) for item in machine.accelerators]
-    peaks = [_dense_tflops(item.bf16_tflops, item.fp16_tflops, item.fp32_tflops, scenario) for item in machine.accelerators]
+    peaks = [
+        _dense_tflops(item.bf16_tflops, item.fp16_tflops, item.fp32_tflops, scenario) for item in machine.accelerators
+    ]
 
     def column(values: list[float]) -> Floats:
         table = np.asarray(values, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Refitting the constants: damped least squares on the logarithm of measured over predicted, with priors. NumPy only."""
+"""Refitting the constants: damped least squares on the logarithm of predicted over measured, with priors."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ def block_products(clock: Clock, unit: int) -> tuple[Product, ...]:
     items = [item for item in clock.partition.local if item.unit == unit and item.tensor.linear]
     joined: list[Product] = []
     for names in _FUSED:
-        same = [item for item in items if item.tensor.module in names and not item.tensor.expert and not item.tensor.adapter]
+        same = [
+            item for item in items if item.tensor.module in names and not item.tensor.expert and not item.tensor.adapter
+        ]
         if len(same) > 1 and len({item.tensor.shape[item.tensor.input_dim] for item in same}) == 1:
             products = [_product(clock, item) for item in same]
             joined.append(_join(products))
@@ -94,7 +96,7 @@ def product_seconds(clock: Clock, product: Product) -> Floats:
     rows, columns, inner = product.rows, product.columns, product.inner
     padded = 2 * (rows + device.gemm_padding) * (columns + device.gemm_padding) * (inner + device.gemm_ramp)
     moved = clock.activation_bytes * (rows * (inner + columns) + inner * columns) / clock.memory_rate
-    peak, cast = device.dense_peak * device.gemm_efficiency, 0.0
+    peak, cast = device.dense_peak * device.gemm_efficiency, np.zeros_like(rows)
     if product.low_precision and clock.low_precision is not None:
         peak = clock.scenario.machine.peak_flops * device.gemm_efficiency * clock.low_precision.efficiency
         cast = clock.low_precision.cast * (rows * (inner + columns) + inner * columns) / clock.memory_rate

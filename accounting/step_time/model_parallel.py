@@ -24,27 +24,31 @@ def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
     size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes
     group = group_of(clock, clock.scenario.layout.tp, 1)
     sequence = clock.scenario.layout.sequence_parallel
-    gather = collective_seconds(clock, Collective.ALL_GATHER, size, group)
-    whole = collective_seconds(clock, Collective.ALL_REDUCE, size, group)
+    seconds = np.zeros_like(clock.tokens)
+    if sequence.any():
+        seconds = np.where(sequence, 2 * collective_seconds(clock, Collective.ALL_GATHER, size, group), seconds)
+    if not sequence.all():
+        seconds = np.where(sequence, seconds, collective_seconds(clock, Collective.ALL_REDUCE, size, group))
     exposed = clock.engine.tensor_parallel_exposed
     exposed *= _ASYNC_EXPOSED if clock.scenario.recipe.options.enable_async_tensor_parallel else 1.0
-    seconds = pairs * exposed * np.where(sequence, 2 * gather, whole)
     half = pairs * wire_bytes(Collective.ALL_GATHER, size, group)
     traffic = Traffic(
         all_gather=np.where(sequence, half, 0.0),
         reduce_scatter=np.where(sequence, half, 0.0),
         all_reduce=np.where(sequence, 0.0, 2 * half),
     )
-    return seconds, traffic
+    return pairs * exposed * seconds, traffic
 
 
 def context_parallel(clock: Clock, attention: Floats) -> tuple[Floats, Traffic]:
     """(exposed seconds, traffic) of one block's forward; the backward moves twice as much. [(N, 1)]
 
-    ring: keys and values of the other ranks, hidden behind the core; all-to-all: q, k, v and the output change their cut.
+    ring: keys and values of the other ranks, hidden behind the core; all-to-all: q, k, v and output change their cut.
     Source: Liu 2023 (ring attention); Jacobs 2023 (Ulysses).
     """
     shape, layout = clock.architecture, clock.scenario.layout
+    if not (layout.cp > 1).any():
+        return np.zeros_like(clock.tokens), Traffic()
     group = group_of(clock, layout.cp, layout.tp)
     if clock.scenario.recipe.options.cp_comm_type == "a2a":
         width = 2 * (shape.query_width + shape.key_value_width) / clock.tp
@@ -77,7 +81,9 @@ def expert_parallel(clock: Clock, kind: LayerKind) -> tuple[Floats, Traffic]:
     if not kind.mixture or mixture is None:
         return np.zeros_like(clock.tokens), Traffic()
     group = group_of(clock, layout.ep, layout.etp)
-    size = clock.tokens / clock.tp * layout.etp * mixture.top_k * clock.architecture.hidden_size * clock.activation_bytes
+    size = (
+        clock.tokens / clock.tp * layout.etp * mixture.top_k * clock.architecture.hidden_size * clock.activation_bytes
+    )
     nodes = group.islands
     size = size * np.where(nodes > 1, nodes * (1 - (1 - 1 / nodes) ** mixture.top_k) / mixture.top_k, 1.0)
     seconds = 2 * clock.engine.expert_parallel_exposed * collective_seconds(clock, Collective.ALL_TO_ALL, size, group)

@@ -16,7 +16,6 @@ from accounting.facts.collectives import LINK_ROWS
 from accounting.step_time.clock import Clock
 from accounting.units import Bytes, Floats
 
-
 _PCIE_FRACTION = LINK_ROWS[0].fraction
 
 
@@ -45,7 +44,7 @@ class Group:
 
 
 def group_of(clock: Clock, size: Bytes, stride: Bytes | int) -> Group:
-    """The group of `size` ranks `stride` apart. Ranks are numbered tensor, context, data (shard, replicate), pipeline."""
+    """The group of `size` ranks `stride` apart. Ranks count tensor, context, data (shard, replicate), pipeline."""
     machine = clock.scenario.machine
     domain = np.maximum(machine.scaleup_domain, 1)
     most, step = np.maximum(size, 1), np.maximum(stride, 1)
@@ -75,7 +74,9 @@ def collective_seconds(clock: Clock, collective: Collective, size: Floats, group
     0 where the group has one member. NaN where a link it needs is unknown.
     """
     link, machine = clock.link, clock.scenario.machine
-    gain = {Collective.ALL_REDUCE: link.all_reduce_gain, Collective.ALL_TO_ALL: link.all_to_all_gain}.get(collective, 1.0)
+    gain = {Collective.ALL_REDUCE: link.all_reduce_gain, Collective.ALL_TO_ALL: link.all_to_all_gain}.get(
+        collective, 1.0
+    )
     wire = wire_bytes(collective, size, group)
     inner = np.where(group.inside > 1, wire / (machine.intra_bandwidth * link.fraction * gain), 0.0)
     across = np.where(group.beside > group.inside, wire / (machine.pcie_bandwidth * _PCIE_FRACTION), 0.0)

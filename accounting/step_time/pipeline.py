@@ -20,7 +20,7 @@ _BUBBLE: Mapping[Schedule, float] = {
     Schedule.ZERO_BUBBLE: 1 / 3,
     Schedule.DUALPIPE: 1 / 4,
 }
-"""Idle share of the classic bubble. Zero-bubble H1 fills two thirds of it with weight gradients (Qi 2023 §2.3); DualPipe
+"""Idle share of the classic bubble. Zero-bubble H1 fills two thirds with weight gradients (Qi 2023 §2.3); DualPipe
 has half as many idle slots, each about half as long (DeepSeek-V3 report, table 2)."""
 
 
@@ -54,8 +54,8 @@ def pipeline_times(clock: Clock, stages: Floats) -> Pipeline:
 def exchange(clock: Clock) -> tuple[Floats, Traffic]:
     """(exposed seconds, traffic) of one micro-batch's exchanges in a middle stage, forward and backward. [(N, 1)]
 
-    2·v messages of tokens·h (a tp-th each under sequence parallelism, and under Megatron's scatter and gather) to the next stage and back, on the NIC where the
-    stages stand in different nodes. Source: Narayanan 2021 §4.1.
+    2·v messages of tokens·h (a tp-th each under sequence parallelism, and under Megatron's scatter and gather) to the
+    next stage and back, on the NIC where the stages stand in different nodes. Source: Narayanan 2021 §4.1.
     """
     layout, engine = clock.scenario.layout, clock.engine
     scattered = clock.tp if clock.scenario.recipe.engine is Engine.MEGATRON else clock.norm_split

@@ -25,6 +25,8 @@ class Policy:
 
     gathers_per_micro_batch: int
     """All-gathers of the parameters a micro-batch: 2 where they are freed after the forward."""
+    root_gathers_per_micro_batch: int
+    """The same for embeddings, final norm and head; FSDP keeps its root unit from the forward to the backward."""
     gathers_per_step: int
     reduces_every_micro_batch: bool
     sharded: bool
@@ -34,9 +36,9 @@ class Policy:
 def policy_of(clock: Clock) -> Policy:
     """The row for the recipe's engine and stage.
 
-    Stage 3: gather, gather, reduce-scatter a micro-batch. FSDP stage 2 keeps what the forward gathered. DeepSpeed stage 2
-    reduces every micro-batch (no accumulation without it); Megatron and DeepSpeed stage 1 once a step. DDP reduces every
-    micro-batch unless `no_sync`; Megatron without the distributed optimizer once a step.
+    Stage 3: gather, gather, reduce-scatter a micro-batch. FSDP stage 2 keeps what the forward gathered. DeepSpeed
+    stage 2 reduces every micro-batch; Megatron and DeepSpeed stage 1 once a step. DDP reduces every micro-batch unless
+    `no_sync`; Megatron without the distributed optimizer once a step.
     Source: Rajbhandari 2020 §7; engine documentation.
     """
     recipe = clock.scenario.recipe
@@ -45,15 +47,28 @@ def policy_of(clock: Clock) -> Policy:
         freed = stage == _STAGE_GATHERING and recipe.options.reshard_after_forward is not False
         return Policy(
             gathers_per_micro_batch=2 if freed else 1,
+            root_gathers_per_micro_batch=2 if freed and engine not in _FSDP else 1,
             gathers_per_step=0,
             reduces_every_micro_batch=not (quiet and engine in _FSDP),
             sharded=True,
         )
     if stage == 0:
         every = engine is Engine.DDP and not quiet
-        return Policy(gathers_per_micro_batch=0, gathers_per_step=0, reduces_every_micro_batch=every, sharded=False)
+        return Policy(
+            gathers_per_micro_batch=0,
+            root_gathers_per_micro_batch=0,
+            gathers_per_step=0,
+            reduces_every_micro_batch=every,
+            sharded=False,
+        )
     every = engine is Engine.DEEPSPEED and stage == 2  # noqa: PLR2004 - ZeRO stage 2
-    return Policy(gathers_per_micro_batch=0, gathers_per_step=1, reduces_every_micro_batch=every, sharded=True)
+    return Policy(
+        gathers_per_micro_batch=0,
+        root_gathers_per_micro_batch=0,
+        gathers_per_step=1,
+        reduces_every_micro_batch=every,
+        sharded=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +143,9 @@ def reduce_seconds(clock: Clock, weights: Weights, groups: Groups, policy: Polic
     """One reduction of their gradients: reduce-scatter then all-reduce over the copies, or one all-reduce. [second]"""
     slow = clock.engine.link_efficiency
     if not policy.sharded:
-        whole = collective_seconds(clock, Collective.ALL_REDUCE, weights.reduced + weights.reduced_experts, groups.whole)
+        whole = collective_seconds(
+            clock, Collective.ALL_REDUCE, weights.reduced + weights.reduced_experts, groups.whole
+        )
         return whole / slow
     seconds = collective_seconds(clock, Collective.REDUCE_SCATTER, weights.reduced, groups.shard)
     seconds = seconds + collective_seconds(
@@ -159,29 +176,51 @@ def reduce_traffic(weights: Weights, groups: Groups, policy: Policy) -> Traffic:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """One gather and one reduction of a block's (or an end's) weights, (N, 1)."""
+
+    weights: Weights
+    gather: Floats
+    """[second]"""
+    reduce: Floats
+    """[second]"""
+
+
+def moves_of(clock: Clock, items: tuple[LocalTensor, ...], groups: Groups, policy: Policy) -> Moves:
+    """Bytes and seconds of moving these tensors once."""
+    weights = weights_of(clock, items)
+    gathers = policy.gathers_per_micro_batch + policy.gathers_per_step
+    gather = gather_seconds(clock, weights, groups) if gathers else np.zeros_like(clock.tokens)
+    return Moves(weights, gather, reduce_seconds(clock, weights, groups, policy))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockShard:
-    """Data-parallel time of one micro-batch through one block, (N, 1)."""
+    """Data-parallel time that one micro-batch through one block adds, (N, 1)."""
 
+    moves: Moves
     gather: Floats
-    """Exposed."""
+    """Exposed. [second]"""
     reduce: Floats
-    """Exposed."""
+    """Exposed. [second]"""
 
 
-def block_shard(clock: Clock, block: Block, gather: Floats, reduce: Floats, policy: Policy) -> BlockShard:
+def block_shard(clock: Clock, block: Block, moves: Moves, policy: Policy) -> BlockShard:
     """What a block's own gathers and reductions add to a micro-batch. [second, (N, 1)]
 
     forward:  max(0, gather - ρ·forward), the next block's gather beside this one's computation
     backward: max(0, gather + reduce - ρ·backward); hidden collectives slow the computation by c of their time.
     Source: Zhao 2023 (FSDP) §3.3; ρ and c by fit.
     """
-    engine = clock.engine
-    forward = gather if policy.gathers_per_micro_batch else np.zeros_like(gather)
-    again = gather if policy.gathers_per_micro_batch > 1 else np.zeros_like(gather)
-    back = reduce if policy.reduces_every_micro_batch else np.zeros_like(reduce)
+    engine, nothing = clock.engine, np.zeros_like(clock.tokens)
+    forward = moves.gather if policy.gathers_per_micro_batch else nothing
+    again = moves.gather if policy.gathers_per_micro_batch > 1 else nothing
+    back = moves.reduce if policy.reduces_every_micro_batch else nothing
+    if forward is nothing and back is nothing:
+        return BlockShard(moves=moves, gather=nothing, reduce=nothing)
     out = np.maximum(forward - engine.overlap * block.forward, 0.0)
     late = np.maximum(again + back - engine.overlap * block.backward, 0.0)
     slowed = engine.contention * (forward + again + back - out - late)
     share = np.where(again + back > 0, back / np.maximum(again + back, 1e-30), 0.0)
-    return BlockShard(gather=out + late * (1 - share) + slowed, reduce=late * share)
+    return BlockShard(moves=moves, gather=out + late * (1 - share) + slowed, reduce=late * share)

@@ -67,7 +67,7 @@ def offloaded_update_seconds(clock: Clock, local: Floats) -> Floats:
 
 
 def parameter_offload_seconds(clock: Clock, gathered: Floats, passes: int) -> Floats:
-    """Bringing a rank's share of the weights from the host for each pass over them, per micro-batch. [second, (N, 1)]"""
+    """Bringing a rank's share of the weights from the host for each pass, per micro-batch. [second, (N, 1)]"""
     recipe, machine = clock.scenario.recipe, clock.scenario.machine
     if recipe.offload.parameters is Place.NONE:
         return np.zeros_like(clock.tokens)

@@ -1,0 +1,97 @@
+"""Blocks, ends and shards put together into the slowest pipeline stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.partition import LocalTensor
+from accounting.step_time import shards
+from accounting.step_time.blocks import Block, Ends, block_times, end_times
+from accounting.step_time.clock import Clock
+from accounting.step_time.pipeline import Pipeline, exchange, pipeline_times
+from accounting.step_time.traffic import Traffic
+from accounting.units import Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What one optimizer step is made of. Columns (N, 1)."""
+
+    clock: Clock
+    blocks: tuple[Block, ...]
+    ends: Ends
+    sharded: tuple[shards.BlockShard, ...]
+    """Data-parallel part of one block of each kind."""
+    root: shards.Moves
+    """Embeddings, final norm and head, where the stage has them."""
+    policy: shards.Policy
+    groups: shards.Groups
+    exchange: tuple[Floats, Traffic]
+    pipeline: Pipeline
+    held: tuple[Floats, ...]
+    """Blocks of each kind in the slowest stage."""
+    first: Floats
+    """1 where the slowest stage is the first."""
+    last: Floats
+
+    def over_blocks(self, value: Callable[[Block], Floats]) -> Floats:
+        """A block's value summed over the slowest stage's blocks."""
+        return self._summed([value(block) for block in self.blocks])
+
+    def over_shards(self, value: Callable[[shards.BlockShard], Floats]) -> Floats:
+        """The same for the data-parallel part."""
+        return self._summed([value(shard) for shard in self.sharded])
+
+    def _summed(self, values: list[Floats]) -> Floats:
+        zero = np.zeros_like(self.clock.tokens)
+        return sum((held * value for held, value in zip(self.held, values, strict=True)), zero)
+
+    @property
+    def stage_blocks(self) -> Floats:
+        """Blocks of the slowest stage."""
+        return sum(self.held, np.zeros_like(self.clock.tokens))
+
+
+def assemble(clock: Clock) -> Step:
+    """Time every block kind once, add up the stages, (N, S), and keep what the slowest one holds, (N, 1)."""
+    kinds, partition = clock.scenario.recipe.inventory.kinds, clock.partition
+    blocks = tuple(block_times(clock, unit, kind) for unit, kind in enumerate(kinds))
+    policy, groups = shards.policy_of(clock), shards.groups_of(clock)
+    sharded = tuple(
+        shards.block_shard(clock, block, shards.moves_of(clock, _unit(clock, unit), groups, policy), policy)
+        for unit, block in enumerate(blocks)
+    )
+    ends, moved = end_times(clock), exchange(clock)
+    stages = partition.is_first * ends.embedding + partition.is_last * (ends.head + ends.loss)
+    for held, block, shard in zip(partition.kind_layers, blocks, sharded, strict=True):
+        stages = stages + held * (block.forward + block.backward + shard.gather + shard.reduce)
+    stages = np.where(partition.active, stages + moved[0], 0.0)
+    pipeline = pipeline_times(clock, stages)
+    return Step(
+        clock=clock,
+        blocks=blocks,
+        ends=ends,
+        sharded=sharded,
+        root=shards.moves_of(clock, _unit(clock, -1), groups, policy),
+        policy=policy,
+        groups=groups,
+        exchange=moved,
+        pipeline=pipeline,
+        held=tuple(_at(held, pipeline.stage).astype(np.float64) for held in partition.kind_layers),
+        first=_at(partition.is_first, pipeline.stage).astype(np.float64),
+        last=_at(partition.is_last, pipeline.stage).astype(np.float64),
+    )
+
+
+def _unit(clock: Clock, unit: int) -> tuple[LocalTensor, ...]:
+    return tuple(item for item in clock.partition.local if item.unit == unit)
+
+
+def _at(values: NDArray[Any], stage: NDArray[np.int64]) -> NDArray[Any]:
+    rows = (stage.shape[0], values.shape[1])
+    return np.take_along_axis(np.broadcast_to(values, rows), stage, axis=1)
