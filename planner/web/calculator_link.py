@@ -10,6 +10,16 @@ from planner.web.form import payload_from, start_from
 from planner.web.form_rows import ESTIMATE_ROWS
 from planner.web.words import Json
 
+_SILENT: Mapping[str, tuple[Any, ...]] = {
+    **dict.fromkeys(("dp_replicate", "tp", "cp", "pp", "vpp", "ep"), (1,)),
+    "sequence_parallel": (True,),
+    "schedule": ("1f1b",),
+    "packed": (False,),
+    "micro_batch_size": (1,),
+    "commitment": ("",),
+}
+"""Values that say no more than leaving the member out."""
+
 
 class _Values(dict[str, str]):
     """Form values as a posted form gives them."""
@@ -29,9 +39,17 @@ def calculator_query(estimate: Json) -> str | None:
     return urlencode(values)
 
 
-def _meant(value: Any) -> Any:
-    """A request without the members that say nothing: null, empty, or the word none."""
-    if not isinstance(value, Mapping):
-        return value
-    kept = {name: _meant(inner) for name, inner in value.items()}
-    return {name: inner for name, inner in kept.items() if inner not in (None, "none", {}, [], True)}
+def _meant(request: Json) -> dict[str, Any]:
+    """A request without the members that only repeat the contract's defaults."""
+    layout = request.get("parallelism") or {}
+    silent = _SILENT | {"etp": (layout.get("tp") or 1,)}
+    return _said(request, silent)
+
+
+def _said(value: Mapping[str, Any], silent: Mapping[str, tuple[Any, ...]]) -> dict[str, Any]:
+    kept = {name: _said(inner, silent) if isinstance(inner, Mapping) else inner for name, inner in value.items()}
+    return {
+        name: inner
+        for name, inner in kept.items()
+        if inner not in (None, "none", "", {}, []) and inner not in silent.get(name, ())
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from planner.requests.plan_tables import CONSTRAINTS, HARDWARE
 from planner.web import format as text
 from planner.web import words
 from planner.web.calculator_link import calculator_query
@@ -27,11 +28,13 @@ from planner.web.summary import (
     reasons_of,
     stats_of,
     turned_down,
+    way_out_of,
 )
 from planner.web.verdict import Verdict, machine, no_plan_verdict, option_verdict
 from planner.web.words import Json
 
 Link = Callable[[int], str]
+_FEW_CARDS = 3
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,8 @@ class PlanPage:
     calculator: str | None = None
     """Query of the calculator page for this option; None where its form cannot hold the whole request."""
     closest: str = ""
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def plan_page(request: Json, answer: Json, reader: Reader) -> PlanPage:
 def option_page(request: Json, answer: Json, reader: Reader, option: Json, explained: Json | None) -> PlanPage:
     """One option of a plan with its whole estimate answer, where there is one."""
     constraints = request.get("constraints") or {}
-    kept_free = float(constraints.get("memory_headroom") or 0.0)
+    kept_free = kept_free_of(request)
     estimate = option.get("estimate") or {}
     on = machine(estimate, reader.names)
     rows, total = turned_down(answer)
@@ -103,6 +108,8 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
         rank=option.get("rank"),
         exports=exports_of(option),
         calculator=calculator_query(estimate),
+        assumptions=_together("assumptions", answer, explained),
+        warnings=_together("warnings", answer, explained),
         turned_down=rows,
         turned_down_total=total,
     )
@@ -111,28 +118,48 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
 def _infeasible(request: Json, answer: Json, reader: Reader) -> PlanPage:
     nearest = list(answer.get("nearest_misses") or ())
     hardware = request.get("hardware") or {}
-    cards = [reader.names.get(slug, slug) for slug in hardware.get("accelerators") or ()]
-    most = hardware.get("max_count")
-    on = " or ".join(cards) if cards else "any GPU of the catalog"
-    on = f"up to {most:,}{text.NBSP}\u00d7{text.NBSP}{on}" if most else on
+    on = _asked_for(hardware, reader.names)
     model = words.model_title(request.get("model"))
     closest = nearest[0] if nearest else None
     explained = (closest or {}).get("answer")
-    kept_free = float((request.get("constraints") or {}).get("memory_headroom") or 0.0)
+    kept_free = kept_free_of(request)
     rows, total = turned_down(answer)
     return PlanPage(
         title=words.plan_title(request),
-        verdict=no_plan_verdict(model, on, closest, (answer.get("search") or {}).get("candidates")),
+        verdict=no_plan_verdict(model, on, answer),
         estimate=estimate_view("closest", explained, kept_free, device_count((closest or {}).get("estimate") or {}))
         if explained
         else None,
-        changes=tuple(change_of(row) for row in answer.get("what_if") or ()),
+        changes=tuple(way_out_of(row, reader.names) for row in answer.get("what_if") or ()),
         misses=tuple(miss_of(row, reader.names) for row in nearest),
         closest="" if closest is None else miss_of(closest, reader.names).name,
         provenance=provenance_of(answer),
         turned_down=rows,
         turned_down_total=total,
+        assumptions=_together("assumptions", answer, explained),
+        warnings=_together("warnings", answer, explained),
     )
+
+
+def _together(member: str, answer: Json, explained: Json | None) -> tuple[str, ...]:
+    """Lines of the plan and of the estimate it shows, each once."""
+    return tuple(dict.fromkeys(map(str, [*(answer.get(member) or ()), *((explained or {}).get(member) or ())])))
+
+
+def _asked_for(hardware: Json, names: Mapping[str, str]) -> str:
+    """'up to 64 × A100 SXM4 40 GB'; a long list is only counted."""
+    cards = [names.get(slug, slug) for slug in hardware.get("accelerators") or ()]
+    on = " or ".join(cards) if 0 < len(cards) <= _FEW_CARDS else "any GPU of the catalog"
+    if len(cards) > _FEW_CARDS:
+        on = f"any of the {len(cards)} GPUs asked for"
+    most = hardware.get("max_count") or HARDWARE.members["max_count"].default
+    return f"up to {most:,}{text.NBSP}\u00d7{text.NBSP}{on}"
+
+
+def kept_free_of(request: Json) -> float:
+    """The fraction of the card a plan keeps free; the contract's default where the request does not say."""
+    given = (request.get("constraints") or {}).get("memory_headroom", CONSTRAINTS.members["memory_headroom"].default)
+    return float(given or 0.0)
 
 
 def _scatter(answer: Json, constraints: Json, reader: Reader, rank: int | None) -> Scatter | None:

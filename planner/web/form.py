@@ -140,12 +140,22 @@ def _read(row: FieldRow, posted: Posted) -> Any:
     typed = str(posted.get(row.name, "")).strip()
     if not typed:
         return None
+    if row.kind == "object":
+        return _object(typed)
     if row.kind == "percent":
         number = read_number(typed)
         return number if isinstance(number, str) else round(number / _PER_CENT, 6)
     if row.kind == "autolist":
         return typed if typed == "auto" else [read_number(part) for part in typed.replace(",", " ").split()]
     return typed if row.kind == "text" else read_number(typed)
+
+
+def _object(typed: str) -> Any:
+    """A small JSON value typed into a field; what is none stays the text it is."""
+    try:
+        return json.loads(typed)
+    except (ValueError, RecursionError):
+        return typed
 
 
 def _put(payload: dict[str, Any], pointer: str, value: Any) -> None:
@@ -222,6 +232,8 @@ def start_from(request: Mapping[str, Any], rows: Sequence[FieldRow]) -> dict[str
             continue
         if row.kind in _MANY:
             found[row.name] = tuple(map(str, value)) if isinstance(value, list) else ()
+        elif row.kind == "object":
+            found[row.name] = json.dumps(value, ensure_ascii=False)
         elif isinstance(value, list):
             found[row.name] = " ".join(map(str, value))
         elif row.kind == "percent" and isinstance(value, (int, float)):

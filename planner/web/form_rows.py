@@ -99,11 +99,12 @@ ESTIMATE_ROWS: tuple[FieldRow, ...] = (
     FieldRow("cp", "/parallelism/cp", "whole", "Context parallel"),
     FieldRow("ep", "/parallelism/ep", "whole", "Expert parallel"),
     FieldRow("vpp", "/parallelism/vpp", "whole", "Virtual stages"),
+    FieldRow("offer", "/hardware/offer", "object", "Offer, as JSON", "Whose price is used; empty: the cheapest."),
     FieldRow("headroom", "/headroom", "percent", "Keep free, %", "Part of the card that must stay empty.", "5"),
 )
 
 FOLDED = frozenset(
     ("zero_stages", "recompute", "tp", "pp", "micro_batch_sizes", "risk", "max_price_age_days", "options")
-    + ("node_type", "global_batch_size", "dp_replicate", "dp_shard", "cp", "ep", "vpp")
+    + ("node_type", "global_batch_size", "dp_replicate", "dp_shard", "cp", "ep", "vpp", "offer")
 )
 """Fields in a fold of their page."""

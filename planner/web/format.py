@@ -47,9 +47,11 @@ def gib_number(size: int | None, places: int = 2) -> str:
 
 
 def memory(size: int | None, places: int = 1) -> str:
-    """Bytes with the unit that fits: MiB below 0.01 GiB, TiB from 1,024 GiB, else GiB."""
+    """Bytes with the unit that fits: bytes below 0.1 MiB, MiB below 0.01 GiB, TiB from 1,024 GiB, else GiB."""
     if size is None:
         return NOT_KNOWN
+    if 0 < abs(size) < MIB / 10:
+        return f"{size:,}{NBSP}B".replace("-", MINUS)
     if 0 < abs(size) < GIB / 100:
         return f"{fixed(Decimal(size) / MIB, places)}{NBSP}MiB"
     if abs(size) >= TIB:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from planner.web.format import exact_bytes, gib_number, memory, share
 from planner.web.words import BUCKETS, Json
 
-_HOW_LONGEST = 64
-
 
 @dataclass(frozen=True)
 class LedgerRow:
@@ -105,21 +103,25 @@ def read_ledger(answer_memory: Json) -> Ledger:
 
 
 def _how(lines: Sequence[Json], bucket: str, phase: str) -> str:
-    """How the largest line of a bucket at the peak comes about: its own words, else its dtype and divisor."""
+    """How the largest line of a bucket at the peak comes about: its type, its divisor, its words."""
     here = [line for line in lines if line.get("bucket") == bucket and line.get("device", True)]
     if not here:
         return ""
-    largest = max(here, key=lambda line: (line.get("bytes_by_phase") or {}).get(phase, 0))
-    note = largest.get("how") or largest.get("note") or ""
-    if note and len(note) <= _HOW_LONGEST:
-        return str(note)
-    parts = [str(largest["dtype"])] if largest.get("dtype") else []
+    largest = max(here, key=lambda line: _size(line, phase))
+    kind = [str(largest["dtype"])] if largest.get("dtype") else []
     if (largest.get("divisor") or 1) > 1:
-        parts.append(f"\u00f7 {largest['divisor']:,}")
-    more = len(here) - 1
+        kind.append(f"\u00f7 {largest['divisor']:,}")
+    parts = [" ".join(kind)] if kind else []
+    parts += [str(largest["note"]).rstrip(".")] if largest.get("note") else []
+    more = len([line for line in here if line is not largest and _size(line, phase)])
     if more:
         parts.append(f"and {more} more line{'' if more == 1 else 's'}")
     return ", ".join(parts)
+
+
+def _size(line: Json, phase: str) -> int:
+    size: int = (line.get("bytes_by_phase") or {}).get(phase, 0)
+    return size
 
 
 def outside_the_card(answer_memory: Json) -> tuple[Fact, ...]:

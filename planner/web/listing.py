@@ -12,6 +12,7 @@ from django.utils import timezone
 from planner.plans.models import PlanRun, PlanStatus
 from planner.web import format as text
 from planner.web import words
+from planner.web.context import kept_free_of
 from planner.web.verdict import fit_state, machine
 from planner.web.words import Json
 
@@ -42,7 +43,7 @@ def _row(run: PlanRun, names: Mapping[str, str]) -> PlanRow:
     request = json.loads(run.request)
     best: Json = (json.loads(run.answer).get("recommendation") if run.answer else None) or {}
     tone, sign, word = words.STATUS_WORDS[run.status]
-    if best and fit_state(best.get("memory") or best, _kept_free(request)) == "probably":
+    if best and fit_state(best.get("memory") or best, kept_free_of(request)) == "probably":
         tone, sign, word = "warn", "!", "probably fits"
     return PlanRow(
         id=run.pk,
@@ -50,15 +51,18 @@ def _row(run: PlanRun, names: Mapping[str, str]) -> PlanRow:
         tone=tone,
         tag=f"{sign} {word}",
         machine=machine(best["estimate"], names) if best else text.DASH,
-        hours=text.hours(best.get("hours")) if best else text.DASH,
-        usd=text.money(best.get("usd")) if best else text.DASH,
+        hours=text.hours(best["hours"]) if best.get("hours") is not None else text.DASH,
+        usd=_dollars(best) if best else text.DASH,
         age=_age((timezone.now() - run.created_at).total_seconds()),
         progress=run.progress if run.status in (PlanStatus.QUEUED, PlanStatus.RUNNING) else None,
     )
 
 
-def _kept_free(request: Json) -> float:
-    return float((request.get("constraints") or {}).get("memory_headroom") or 0.0)
+def _dollars(best: Json) -> str:
+    """The whole job's dollars; of an hour where the job has no length."""
+    if best.get("usd") is None and best.get("usd_per_hour") is not None:
+        return f"{text.money_rate(best['usd_per_hour'])} per hour"
+    return text.money(best.get("usd"))
 
 
 def _age(seconds: float) -> str:

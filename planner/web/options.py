@@ -95,20 +95,26 @@ def option_row(option: Json, names: Mapping[str, str], href: str) -> OptionRow:
         offload=words.offload_name(estimate.get("offload")),
         memory=f"{text.need_number(option.get('device_bytes'))} of {text.capacity_number(held.get('capacity_bytes'))}",
         free="" if headroom is None else f"{text.gib_number(headroom, 1)} free",
-        hours=text.hours_number(option.get("hours")),
-        usd=text.money(option.get("usd")),
+        hours=text.DASH if option.get("hours") is None else text.hours_number(option["hours"]),
+        usd=_dollars(option),
         rate=text.rate_number(option.get("usd_per_hour")),
         step=text.seconds_number(option.get("step_seconds")),
         mfu=text.fraction(time_of(option).get("mfu")),
     )
 
 
+def _dollars(option: Json) -> str:
+    """The whole job's dollars; a job without a length has a rate and no total."""
+    usd = option.get("usd")
+    return text.DASH if usd is None and option.get("usd_per_hour") is not None else text.money(usd)
+
+
 def place(option: Json) -> str:
-    """'2 nodes · Lambda · on-demand · us-east', of what is known."""
+    """'2 nodes · Lambda · on-demand · us-east · 2026-11-05', of what is known."""
     offer = option.get("offer") or {}
     nodes = option.get("nodes")
     parts = [f"{nodes:,} node{'' if nodes == 1 else 's'}"] if nodes else []
-    parts += [str(offer[key]) for key in ("provider", "pricing", "region") if offer.get(key)]
+    parts += [str(offer[key]) for key in ("provider", "pricing", "region", "price_date") if offer.get(key)]
     return " \u00b7 ".join(parts)
 
 

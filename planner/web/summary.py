@@ -42,6 +42,7 @@ class Change:
     usd: str
     tone: str
     tag: str
+    becomes: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,7 @@ def stats_of(option: Json, explained: Json, request: Json) -> tuple[Stat, ...]:
             "" if long or hours is None else "hours",
             steps or "no number of tokens was given",
         ),
-        Stat(
-            "Cost, whole job",
-            text.money(option.get("usd")),
-            "",
-            f"{text.money_rate(option.get('usd_per_hour'))} per hour, "
-            + ("the one GPU" if count == 1 else f"all {count:,} GPUs"),
-        ),
+        _cost_stat(option, count),
         Stat(
             "Throughput per GPU",
             text.NOT_KNOWN if per_device is None else text.significant(per_device),
@@ -104,6 +99,15 @@ def stats_of(option: Json, explained: Json, request: Json) -> tuple[Stat, ...]:
             f"MFU {text.fraction(spent.get('mfu'))} of the dense peak",
         ),
     )
+
+
+def _cost_stat(option: Json, count: int) -> Stat:
+    """Dollars of the whole job, or of an hour where the job has no length."""
+    usd, rate = option.get("usd"), option.get("usd_per_hour")
+    whom = "the one GPU" if count == 1 else f"all {count:,} GPUs"
+    if usd is None and rate is not None:
+        return Stat("Cost per hour", text.money_rate(rate), "", f"{whom}; the whole job needs a number of tokens")
+    return Stat("Cost, whole job", text.money(usd), "", f"{text.money_rate(rate)} per hour, {whom}")
 
 
 def reasons_of(why: object, option: Json) -> Sequence[object]:
@@ -132,7 +136,7 @@ _FIT_TAGS = {True: ("ok", "\u2713 fits"), False: ("bad", "\u2715 does not fit"),
 
 
 def change_of(row: Json) -> Change:
-    """One change against the first option."""
+    """One change against the first option: differences, with signs."""
     tone, tag = _FIT_TAGS[row.get("fits")]
     return Change(
         name=str(row.get("change", "")),
@@ -141,6 +145,21 @@ def change_of(row: Json) -> Change:
         usd=text.money_difference(row.get("usd")),
         tone=tone,
         tag=tag,
+    )
+
+
+def way_out_of(row: Json, names: Mapping[str, str]) -> Change:
+    """One change that makes an infeasible plan work: what it becomes, and its own hours and dollars."""
+    estimate = row.get("estimate") or {}
+    tone, tag = _FIT_TAGS[row.get("fits")]
+    return Change(
+        name=str(row.get("change", "")),
+        memory=text.memory_difference(row.get("memory_bytes")),
+        hours=text.hours(row.get("hours")),
+        usd=text.money(row.get("usd")),
+        tone=tone,
+        tag=tag,
+        becomes=", ".join((machine(estimate, names), words.sharding(estimate))) if estimate else "",
     )
 
 
@@ -160,9 +179,9 @@ def miss_of(row: Json, names: Mapping[str, str]) -> Miss:
     estimate = row.get("estimate") or {}
     reason = str(row.get("reason", "memory"))
     over = {
-        "memory": text.memory(row.get("miss_bytes")),
-        "deadline": text.hours(row.get("miss_hours")),
-        "budget": text.money(row.get("miss_usd")),
+        "memory": text.memory(row.get("misses_by_bytes")),
+        "deadline": text.hours(row.get("misses_by_hours")),
+        "budget": text.money(row.get("misses_by_usd")),
     }.get(reason, text.DASH)
     recompute = words.recompute_name(estimate.get("recompute"))
     parts = [machine(estimate, names), words.sharding(estimate), words.degrees(estimate)]

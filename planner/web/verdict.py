@@ -95,35 +95,31 @@ def option_verdict(option: Json, on: str, how: str, kept_free: float) -> Verdict
     return Verdict(*_STATES[look], says, how)
 
 
-def no_plan_verdict(model: str, on: str, nearest: Json | None, candidates: int | None) -> Verdict:
-    """Nothing works: the closest candidate and by how much it misses."""
+def no_plan_verdict(model: str, on: str, answer: Json) -> Verdict:
+    """Nothing works: the closest candidate, by how much it misses, and the cheapest change that would do."""
+    nearest: Json | None = next(iter(answer.get("nearest_misses") or ()), None)
+    candidates, way_out = (answer.get("search") or {}).get("candidates"), _way_out(answer)
     says = f"Does not fit: no way to train {model} on {on}."
     looked = f"of {candidates:,} candidates" if candidates else "candidate"
     if nearest is None:
-        return Verdict(*_STATES["not"], says, f"No {looked} came near. The counts of reasons are below.")
-    reason = nearest.get("reason")
-    if reason == "deadline":
-        says = f"Fits, but not in time on {on}: the fastest is {text.hours(miss_hours(nearest))} late."
-        return Verdict("warn", "triangle", says, "")
-    if reason == "budget":
-        over = nearest.get("miss_usd") or nearest.get("misses_by_usd")
-        return Verdict(
-            "warn", "triangle", f"Fits, but not for the budget on {on}: the cheapest is {text.money(over)} over.", ""
+        return Verdict(*_STATES["not"], says, f"No {looked} came near; the reasons are counted below.{way_out}")
+    if nearest.get("reason") == "deadline":
+        late = (
+            f"the fastest takes {text.hours(nearest.get('hours'))} ({text.hours(nearest.get('misses_by_hours'))} late)"
         )
-    device, capacity = nearest.get("device_bytes"), nearest.get("capacity_bytes")
-    how = f"The closest {looked}"
-    how += f" needs {text.need(device)} of {text.capacity(capacity)} per GPU." if device else " misses."
-    missed = miss_bytes(nearest)
-    return Verdict(*_STATES["not"], says, how + (f" It misses the line by {text.memory(missed)}." if missed else ""))
+        return Verdict("warn", "triangle", f"Fits, but not in time on {on}: {late}.", way_out.strip())
+    if nearest.get("reason") == "budget":
+        dear = f"the cheapest is {text.money(nearest.get('usd'))} ({text.money(nearest.get('misses_by_usd'))} over)"
+        return Verdict("warn", "triangle", f"Fits, but not for the budget on {on}: {dear}.", way_out.strip())
+    device = nearest.get("device_bytes")
+    capacity = ((nearest.get("answer") or {}).get("memory") or {}).get("capacity_bytes")
+    how = f"The closest {looked} needs {text.need(device)} of {text.capacity(capacity)} per GPU."
+    missed = nearest.get("misses_by_bytes")
+    how += f" Its likely range passes the line by {text.memory(missed)}." if missed else ""
+    return Verdict(*_STATES["not"], says, how + way_out)
 
 
-def miss_bytes(nearest: Json) -> int | None:
-    """By how many bytes a candidate misses."""
-    found: int | None = nearest.get("miss_bytes")
-    return found
-
-
-def miss_hours(nearest: Json) -> float | None:
-    """By how many hours a candidate misses."""
-    found: float | None = nearest.get("miss_hours")
-    return found
+def _way_out(answer: Json) -> str:
+    """The first change of the answer, as a sentence."""
+    first = next(iter(answer.get("what_if") or ()), None)
+    return "" if first is None else f" The cheapest change that works: {first.get('change')}."

@@ -96,8 +96,8 @@ class MemoryBar:
 
     @property
     def over_inside(self) -> bool:
-        """Whether the overrun's label must end at the right edge to stay inside the drawing."""
-        return self.capacity is not None and self.capacity > _OVER_LABEL_TO
+        """Whether the overrun's label ends at the need, because beside the capacity line it has no room."""
+        return self.capacity is not None and not _CAPACITY_LABEL_LEFT_FROM <= self.capacity <= _OVER_LABEL_TO
 
     @property
     def limit_label_at(self) -> float:
@@ -124,6 +124,7 @@ def memory_bar(
     def at(size: float) -> float:
         return 100.0 * size / whole
 
+    ticks = _ticks(whole)
     limit = None if capacity is None or not kept_free else capacity * (1 - kept_free)
     return MemoryBar(
         name=name,
@@ -133,8 +134,8 @@ def memory_bar(
         high=at(high),
         limit=None if limit is None else at(limit),
         capacity=None if capacity is None else at(capacity),
-        axis_end=at(max(capacity or 0, whole / _ROOM)),
-        ticks=_ticks(whole),
+        axis_end=max(at(whole / _ROOM), ticks[-1].x),
+        ticks=ticks,
         sentence=text.memory(ledger.device),
         likely=_likely(low, high),
         capacity_label=f"capacity {text.capacity(capacity)}",

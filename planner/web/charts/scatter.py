@@ -119,7 +119,7 @@ def scatter(points: Sequence[Json], reading: Reading) -> Scatter | None:
         y_ticks=tuple(Tick(_y(y_axis, at), _tick_money(at)) for at in y_axis.ticks()),
         deadline=_deadline(x_axis, reading.deadline_hours),
         budget=_budget(y_axis, reading.budget_usd),
-        legend=tuple((shape, reading.names.get(slug, slug)) for slug, shape in shapes.items()),
+        legend=_legend(shapes, reading.names),
         title=_title(front),
         shown=len(shown),
     )
@@ -142,6 +142,17 @@ def _shapes(points: Sequence[Json]) -> dict[str, str]:
     ordered = sorted(points, key=lambda point: (not point.get("frontier"), point["usd"]))
     slugs = list(dict.fromkeys(str(point["accelerator"]) for point in ordered))
     return {slug: SHAPES[min(place, len(SHAPES) - 1)] for place, slug in enumerate(slugs)}
+
+
+def _legend(shapes: Mapping[str, str], names: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """One entry a shape; the last shape stands for all further types together."""
+    own = [(shape, names.get(slug, slug)) for slug, shape in shapes.items() if shape != SHAPES[-1]]
+    shared = [names.get(slug, slug) for slug, shape in shapes.items() if shape == SHAPES[-1]]
+    if len(shared) > 1:
+        own.append((SHAPES[-1], f"{len(shared)} other types"))
+    elif shared:
+        own.append((SHAPES[-1], shared[0]))
+    return tuple(own)
 
 
 def _y(axis: LogAxis, usd: float) -> float:

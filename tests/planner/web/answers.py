@@ -229,13 +229,26 @@ def infeasible_answer() -> dict[str, Any]:
     answer = plan_answer()
     answer["recommendation"] = None
     answer["options"] = answer["frontier"] = answer["points"] = []
+    answer["what_if"] = [
+        {
+            "change": "8-bit AdamW",
+            "memory_bytes": -8 * GIB,
+            "hours": 40.2,
+            "usd": 1923.0,
+            "fits": True,
+            "estimate": estimate_request(),
+        }
+    ]
     answer["nearest_misses"] = [
         {
             "estimate": estimate_request(),
             "reason": "memory",
-            "miss_bytes": DEVICE - int(64 * GIB * 0.95),
+            "misses_by_bytes": DEVICE - int(64 * GIB * 0.95),
+            "misses_by_hours": None,
+            "misses_by_usd": None,
+            "hours": 36.17,
+            "usd": 1730.4,
             "device_bytes": DEVICE,
-            "capacity_bytes": 64 * GIB,
             "answer": explained,
         }
     ]
