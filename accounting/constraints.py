@@ -135,14 +135,14 @@ def _kv_heads(architecture: Architecture, recipe: Recipe, layout: Layout) -> Bro
 
 def _experts(architecture: Architecture, recipe: Recipe, layout: Layout) -> Broken:
     experts = architecture.moe.experts if architecture.moe else 1
-    return (layout.ep > 1) & ~_divides(layout.ep, experts)
+    return np.asarray((layout.ep > 1) & ~_divides(layout.ep, experts))
 
 
 def _expert_group(recipe: Recipe, layout: Layout) -> Broken:
     group = layout.data_parallel * layout.cp * layout.tp
     # etp is tp unless stated, also for dense models: only an expert layout has a group to fill.
     asked = (layout.ep > 1) | (layout.etp != layout.tp)
-    return asked & ~_divides(layout.ep * layout.etp, group)
+    return np.asarray(asked & ~_divides(layout.ep * layout.etp, group))
 
 
 def _ulysses(architecture: Architecture, recipe: Recipe, layout: Layout) -> Broken:

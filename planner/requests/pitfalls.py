@@ -119,8 +119,8 @@ def _network(recipe: Recipe, layout: Layout, hardware: Hardware) -> Iterator[str
         yield f"the network between nodes of {node.slug} is not known: time is null; state options.inter_node_gbps"
     elif recipe.zero_stage == 3 and speed < SLOW_NODE_BYTES_PER_SECOND:  # noqa: PLR2004
         yield (
-            f"ZeRO-3 gathers every weight twice a micro-batch over {speed * 8 / 1e9:g} Gb/s a node: it saves memory "
-            "and pays in traffic; shard within a node (dp_shard), copy between nodes (dp_replicate), or use stage 1 or 2"
+            f"ZeRO-3 gathers all weights twice a micro-batch over {speed * 8 / 1e9:g} Gb/s a node: it saves memory and "
+            "pays in traffic; shard within a node (dp_shard), copy between nodes (dp_replicate), or take stage 1 or 2"
         )
     within = node.scaleup_domain_size
     if int(layout.tp[0, 0]) > within:

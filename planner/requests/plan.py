@@ -82,7 +82,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         ep=_axis(search["ep"]),
         micro_batch_sizes=_axis(search["micro_batch_sizes"]),
         recomputes=_each(search, "recompute", lambda entry, pointer: read_recompute(entry, f"/search{pointer}", notes)),
-        offloads=_each(search, "offload", lambda entry, pointer: _offload(entry)),
+        offloads=_each(search, "offload", lambda entry, pointer: _offload(entry, f"/search{pointer}", notes)),
         attention=Attention(request["attention"]),
         max_count=hardware["max_count"],
         min_count=hardware["min_count"],
@@ -148,7 +148,9 @@ def _axis(given: str | list[int]) -> tuple[int, ...] | None:
     return None if isinstance(given, str) else tuple(sorted(set(given)))
 
 
-def _offload(entry: str | Mapping[str, Any]) -> Offload:
+def _offload(entry: str | Mapping[str, Any], pointer: str, notes: Notes) -> Offload:
+    if not entry:
+        notes.faults.add(pointer, "empty", "an offload that names nothing; say none, or name optimizer or parameters")
     return Offload(optimizer=Place(entry)) if isinstance(entry, str) else read_offload(entry)
 
 

@@ -139,7 +139,7 @@ WARNED: tuple[tuple[str, tuple[tuple[str, Any], ...], str], ...] = (
     ("shapes", (("/model", {"parameters": 7}), ("/optimizer", "adafactor")), "depend on the shapes"),
     ("8 bit", (("/optimizer", "adamw-8bit"),), "noise"),
     ("adafactor", (("/optimizer", "adafactor"),), "rank-1"),
-    ("slow link", (("/hardware/count", 16), ("/options/inter_node_gbps", 100)), "ZeRO-3 gathers every weight"),
+    ("slow link", (("/hardware/count", 16), ("/options/inter_node_gbps", 100)), "ZeRO-3 gathers all weights"),
     ("no bf16", (("/hardware/accelerator", "t4"),), "no bf16 units"),
     ("fp8 on A100", (("/hardware/accelerator", "a100-sxm4-80gb"), ("/precision", "fp8-mixed")), "no fp8 rate"),
     ("no capacity", (("/hardware/accelerator", "rtx-pro-4500-blackwell"),), "capacity of rtx-pro-4500-blackwell"),
