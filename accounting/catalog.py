@@ -150,6 +150,7 @@ class Offer:
 
     @property
     def usd_per_accelerator_hour(self) -> float:
+        """The instance's price shared by its devices. [USD per device and hour]"""
         return self.usd_per_hour / self.accelerator_count
 
 
