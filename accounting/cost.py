@@ -20,6 +20,13 @@ class Interruptions:
     checkpoint_seconds: float = 60.0
     restart_seconds: float = 600.0
     failures_per_device_hour: float = 5e-6
+    preemptions_per_device_hour: float = 0.0
+    """What a spot offer adds: devices taken back before the run is done."""
+
+    @property
+    def losses_per_device_hour(self) -> float:
+        """Failures and preemptions together: both cost a restart and the work since the last checkpoint."""
+        return self.failures_per_device_hour + self.preemptions_per_device_hour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +48,12 @@ def goodput(count: Bytes, interruptions: Interruptions) -> tuple[Floats, Floats]
     """(share of wall time that trains, seconds between checkpoints). [(N, 1) each]
 
     interval t = sqrt(2 · c / (λ · n)); goodput = 1 - c/t - (t/2 + r) · n · λ, never below zero
-    (c checkpoint, r restart, λ failures per device and second, n devices)
+    (c checkpoint, r restart, λ failures and preemptions per device and second, n devices)
 
     Source: Young 1974; Daly 2006, first order.
     """
-    rate = interruptions.failures_per_device_hour / SECONDS_PER_HOUR * np.asarray(count, dtype=np.float64)
-    if interruptions.failures_per_device_hour == 0:
+    rate = interruptions.losses_per_device_hour / SECONDS_PER_HOUR * np.asarray(count, dtype=np.float64)
+    if interruptions.losses_per_device_hour == 0:
         return np.ones_like(rate), np.full_like(rate, np.inf)
     if interruptions.checkpoint_seconds == 0:
         interval = np.zeros_like(rate)
@@ -69,6 +76,7 @@ def run_cost(
     """Hours, dollars and energy of training on `tokens` tokens.
 
     hours = ceil(tokens / tokens per step) · seconds per step / goodput / 3600; usd = hours · devices · price
+    Whole instances are in the price already: `usd_per_device_hour` spreads what is rented over the devices used.
 
     Power is the card's limit: energy is an upper bound. An unknown price stays NaN, never zero; with `tokens` None only
     the rates are known. A goodput of zero gives infinite hours: the run never ends.
@@ -92,3 +100,11 @@ def run_cost(
         usd_per_million_tokens=per_million,
         energy_kilowatt_hours=hours * devices * power_watts / WATTS_PER_KILOWATT,
     )
+
+
+def billed_usd(cost: RunCost, period_hours: float) -> Floats:
+    """Dollars where the provider bills whole periods: ceil(hours / period) · period · dollars an hour. [USD, (N, 1)]
+
+    `RunCost.usd` is by the second. An unknown price or length stays NaN.
+    """
+    return np.ceil(cost.hours / period_hours) * period_hours * cost.usd_per_hour

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -161,8 +162,6 @@ def test_a_mixture_computes_its_chosen_experts_only() -> None:
 
 
 def test_unknown_facts_and_models_without_shape_have_no_time() -> None:
-    from dataclasses import replace
-
     assert np.isnan(seconds(accelerator=replace(H100, memory_bandwidth_bytes_per_second=None)))
     assert np.isnan(seconds(accelerator=replace(H100, bf16_tflops=None, fp16_tflops=None, fp32_tflops=None)))
     assert np.isnan(seconds(dp_shard=16, node=slower(NODE, inter_bytes_per_second_total=None)))
