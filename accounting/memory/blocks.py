@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accounting.facts.dtypes import itemsize
 from accounting.memory.numerics import Numerics
 from accounting.memory.saved import (
+    AdapterRows,
     FUSED_QKV_FAMILIES,
     GEMMA_FAMILIES,
     SOFTMAX_IN_STREAM_DTYPE,
@@ -17,6 +19,8 @@ from accounting.memory.saved import (
     block_rows,
     kernel_of,
 )
+from accounting.memory.saved_adapter import adapter_rows
+from accounting.model.tensors import LayerKind
 from accounting.partition import Partition
 from accounting.scenario import Layout, Recipe
 from accounting.units import Bytes, ceil_div
@@ -84,7 +88,16 @@ def block_of(recipe: Recipe, layout: Layout, kind_index: int, numerics: Numerics
         sequence=layout.sequence_length,
         micro_batch=layout.micro_batch_size,
         dropout=dropout,
+        adapter=_adapter_of(recipe, kind),
     )
+
+
+def _adapter_of(recipe: Recipe, kind: LayerKind) -> AdapterRows | None:
+    """Which matrices of a block carry an adapter, from the tensors that were added to it."""
+    if recipe.adapter is None:
+        return None
+    words = frozenset(word for tensor in kind.tensors if tensor.adapter for word in tensor.words)
+    return AdapterRows(words, recipe.adapter.rank, itemsize(recipe.precision.parameters))
 
 
 def routed_tokens(recipe: Recipe, partition: Partition, layout: Layout) -> Bytes:
@@ -107,9 +120,13 @@ def block_bytes(recipe: Recipe, partition: Partition, layout: Layout, kind_index
     block = block_of(recipe, layout, kind_index, numerics)
     routed = routed_tokens(recipe, partition, layout)
     amounts = [
-        (row, divided(row, partition, layout, routed, numerics, block.architecture.kv_heads)) for row in block_rows(block)
+        (row, divided(row, partition, layout, routed, numerics, block.architecture.kv_heads))
+        for row in (block_rows(block) if block.adapter is None else adapter_rows(block, block.adapter))
     ]
     zero = np.zeros_like(partition.tokens)
+    if recipe.options.tiled_mlp_compute:
+        tiles = np.maximum(ceil_div(partition.tokens, block.architecture.hidden_size), 1)
+        amounts = [(row, ceil_div(amount, tiles) if row.module == "mlp" else amount) for row, amount in amounts]
     copies = _weight_copies(recipe, partition, kind_index, numerics)
     full = sum((amount for _, amount in amounts), zero)
     sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
@@ -204,6 +221,9 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
         width = architecture.moe.expert_ffn_size * architecture.moe.top_k + architecture.moe.shared_ffn_size
         per_ffn, per_hidden = ((4, 20), (8, 28), (8, 28))[column]
     ways = np.maximum(layout.tp, 1)
+    if block.options.tiled_mlp_compute:
+        # One tile of about `hidden` tokens at a time. Source: ArcticTraining TiledMLP.
+        ways = ways * np.maximum(ceil_div(partition.tokens, h), 1)
     sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
     moment = ceil_div(partition.tokens * per_ffn * width, ways) + ceil_div(partition.tokens * per_hidden * h, sequence_ways)
     if gemma:
@@ -212,7 +232,7 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
         return moment
     law = "gemma" if gemma else "stream" if architecture.family in SOFTMAX_IN_STREAM_DTYPE else "upcast"
     per_score, per_hidden = _SCORE_MOMENT[law][column]
-    scores = ceil_div(partition.tokens * per_score * architecture.heads * block.sequence, ways)
+    scores = ceil_div(partition.tokens * per_score * architecture.heads * block.sequence, layout.tp)
     freed = ceil_div(partition.tokens * 4 * numerics.compute * width, ways)
     return np.maximum(moment, scores + ceil_div(partition.tokens * per_hidden * h, sequence_ways) - freed)
 

@@ -24,6 +24,7 @@ from accounting.ledger import (
 from accounting.memory.context import Context
 from accounting.memory.sharding import FSDP
 from accounting.memory.states import full_gradients
+from accounting.partition import LocalTensor
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Bucket, Engine, RecomputeMode
 
@@ -40,28 +41,32 @@ def gathered_units(context: Context) -> ByMoment:
         return {}
     gather = itemsize(context.recipe.precision.activations)
     reduce = itemsize(context.recipe.precision.reduce or context.recipe.precision.gradients or "fp32")
-    block, root, head = context.block_elements, context.root_elements, context.head_elements
+    unit, root = context.largest_block(context.gathered_bytes), context.unit_sum(-1, context.gathered_bytes)
+    trained, root_trained = context.largest_block(trainable_elements), context.unit_sum(-1, trainable_elements)
     whole = _stays_gathered(context)
-    alone = context.partition.shard_group == 1
     layers = context.partition.layers
-    resident = np.where(whole, gather * (root + block * layers), gather * root)
-    unit = gather * block
+    resident = root + (unit * layers if whole else context.zero)
     prefetched = 0 if context.recipe.recompute.mode is RecomputeMode.FULL or whole else unit
-    scattered = np.where(layers > 1, reduce * block, 0)
-    own = 0 if whole else unit
-    gradient = unit
-    head_gradient = gather * head
+    scattered = np.where(layers > 1, reduce * trained, 0)
+    own = context.zero if whole else unit
+    gradient, head_gradient = gather * trained, gather * context.head_elements
+    alone = context.partition.shard_group == 1
     moments = {
-        FIRST_GATHER: 2 * gather * (root + block),
+        FIRST_GATHER: 2 * (root + unit),
         FORWARD_BLOCK: resident + (2 * unit if whole else 3 * unit),
         FORWARD_LOSS: resident + own,
         BACKWARD_LOSS: resident + own,
-        LAST_BLOCK: resident + head_gradient + own + unit * (not whole) + gradient // 3,
-        NEXT_BLOCK: resident + head_gradient + own + unit * (not whole) + scattered + gradient // 3,
+        LAST_BLOCK: resident + head_gradient + 2 * own + gradient // 3,
+        NEXT_BLOCK: resident + head_gradient + 2 * own + scattered + gradient // 3,
         FIRST_BLOCK: resident + head_gradient + own + prefetched + scattered + gradient,
-        REDUCTION: gather * root + gather * root + np.where(alone, 0, reduce * root),
+        REDUCTION: root + gather * root_trained + np.where(alone, 0, reduce * root_trained),
     }
-    return {moment: np.asarray(amount + context.zero, dtype=np.int64) for moment, amount in moments.items()}
+    return {moment: amount + context.zero for moment, amount in moments.items()}
+
+
+def trainable_elements(item: LocalTensor) -> Bytes | int:
+    """Elements of a tensor that get a gradient."""
+    return item.elements if item.tensor.trainable else 0
 
 
 def _stays_gathered(context: Context) -> bool:

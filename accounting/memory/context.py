@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -152,6 +153,28 @@ class Context:
     def block_elements(self) -> Bytes:
         """Parameters of the largest block of a stage. [elements, (N, S)]"""
         return self.partition.largest_unit()
+
+    def unit_sum(self, unit: int, of: Callable[[LocalTensor], Bytes | int]) -> Bytes:
+        """Sum of something over the tensors of one block of a kind, or of the root (-1). [(N, S)]"""
+        total = self.zero
+        for item in self.partition.local:
+            if item.unit == unit:
+                blocks = np.maximum(self.partition.kind_layers[unit], 1) if unit >= 0 else 1
+                total = total + of(item) * (item.copies // blocks)
+        return total * self.partition.active
+
+    def largest_block(self, of: Callable[[LocalTensor], Bytes | int]) -> Bytes:
+        """The largest such sum over the kinds of block a stage holds. [(N, S)]"""
+        sums = [
+            np.where(count > 0, self.unit_sum(kind, of), 0) for kind, count in enumerate(self.partition.kind_layers)
+        ]
+        return np.maximum.reduce(sums) if sums else self.zero
+
+    def gathered_bytes(self, item: LocalTensor) -> Bytes:
+        """One tensor unsharded for a forward: frozen ones as they are stored, the others in the compute dtype. [byte]"""
+        if not item.tensor.trainable:
+            return self.frozen_tensor_bytes(item)
+        return item.elements * itemsize(self.recipe.precision.activations)
 
     @cached_property
     def root_elements(self) -> Bytes:

@@ -25,6 +25,7 @@ class Numerics:
     """Fused norms and activations (Megatron, Transformer Engine, torch.compile) against the Hugging Face modules."""
     fused_norm: bool
     fused_activation: bool
+    """FSDP1's trainers (llm-foundry, fms-fsdp) run fused GELU; the Hugging Face gelu_new keeps three tensors more."""
     gathered_whole: bool
     """torch's tensor parallelism saves the gathered inputs whole; Megatron keeps the shard and gathers again."""
 
@@ -42,7 +43,7 @@ def numerics_of(recipe: Recipe) -> Numerics:
         autocast=autocast,
         fused=fused,
         fused_norm=_fused_norm(options, fused=fused),
-        fused_activation=fused,
+        fused_activation=fused or engine is Engine.FSDP1,
         gathered_whole=not megatron,
     )
 

@@ -66,6 +66,17 @@ class Block:
     """Keys a query sees: the whole sequence, (N, 1)."""
     micro_batch: Bytes
     dropout: float
+    adapter: AdapterRows | None = None
+    """Set where the base is frozen: other rows then."""
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterRows:
+    targets: frozenset[str]
+    """Logical matrices that carry an adapter."""
+    rank: int
+    itemsize: int
+    """Bytes of an adapter element."""
 
 
 def kernel_of(block: Block) -> str:
@@ -204,7 +215,7 @@ def _activation_bytes(block: Block) -> int:
     architecture, numerics = block.architecture, block.numerics
     e = numerics.compute
     if architecture.gated_mlp:
-        return (3 if numerics.fused_activation else 4) * e
+        return (3 if numerics.fused else 4) * e
     if architecture.activation == "gelu_new" and not numerics.fused_activation:
         return 16 if numerics.autocast else 5 * e
     return e if architecture.activation == "relu" else 2 * e
@@ -217,7 +228,7 @@ def mixture_rows(block: Block) -> list[Saved]:
     assert moe is not None
     # Grouped matrix products are not autocast: experts run in the parameters' dtype.
     w = numerics.residual
-    pieces = 3 if numerics.fused_activation else 4
+    pieces = 3 if numerics.fused else 4
     rows = [
         Saved("mlp_input", "input of the mixture", numerics.compute * architecture.hidden_size, Split.GATHERED),
         Saved("router", "router", 4 * moe.experts + 40 * moe.top_k + 4, Split.SEQUENCE),

@@ -4,6 +4,7 @@ adapters' own copies. Source: measured with PEFT on real model code (activations
 from __future__ import annotations
 
 from accounting.memory.saved import (
+    AdapterRows,
     Block,
     Saved,
     Split,
@@ -15,11 +16,10 @@ from accounting.memory.saved import (
 _INPUT_OF = {"q_proj": "x", "k_proj": "x", "v_proj": "x", "gate_proj": "y", "up_proj": "y"}
 
 
-def adapter_rows(block: Block, targets: frozenset[str], rank: int, *, adapter_bytes: int) -> list[Saved]:
-    """Saved tensors of a block whose matrices in `targets` carry an adapter of `rank`.
+def adapter_rows(block: Block, adapter: AdapterRows) -> list[Saved]:
+    """Saved tensors of a block whose matrices carry adapters.
 
-    `adapter_bytes` is the size of an adapter element: fp32 adapters on a 16-bit base outside autocast keep an fp32 copy
-    of each target's input.
+    fp32 adapters on a 16-bit base outside autocast keep an fp32 copy of each target's input.
     """
     architecture, numerics = block.architecture, block.numerics
     h = architecture.hidden_size
@@ -37,7 +37,7 @@ def adapter_rows(block: Block, targets: frozenset[str], rank: int, *, adapter_by
     else:
         rows.append(Saved("mlp", "MLP activations", _mlp_bytes(block) * architecture.ffn_size, Split.TENSOR))
     widths = {"o_proj": q, "down_proj": architecture.ffn_size}
-    return rows + _target_rows(block, targets, rank, widths, adapter_bytes)
+    return rows + _target_rows(block, adapter, widths)
 
 
 def _norm_bytes(block: Block, width: int) -> int:
@@ -52,25 +52,23 @@ def _mlp_bytes(block: Block) -> int:
     """Gate, activated gate and up; a plain MLP keeps what its activation needs, not the frozen matrix's input."""
     architecture, numerics = block.architecture, block.numerics
     if architecture.gated_mlp:
-        return (2 if numerics.fused_activation else 3) * numerics.compute
+        return (2 if numerics.fused else 3) * numerics.compute
     if architecture.activation == "gelu_new" and not numerics.fused_activation:
         return 14 if numerics.autocast else 4 * numerics.compute
     return numerics.compute
 
 
-def _target_rows(
-    block: Block, targets: frozenset[str], rank: int, widths: dict[str, int], adapter_bytes: int
-) -> list[Saved]:
-    numerics = block.numerics
+def _target_rows(block: Block, adapter: AdapterRows, widths: dict[str, int]) -> list[Saved]:
+    numerics, rank = block.numerics, adapter.rank
     h = block.architecture.hidden_size
     rows: list[Saved] = []
     shared: set[str] = set()
-    for name in sorted(targets):
+    for name in sorted(adapter.targets):
         width = widths.get(name, h)
         split = Split.TENSOR if name in widths else Split.GATHERED
         if numerics.autocast:
             rows.append(Saved("adapter", f"{name} input and projection", 2 * (width + rank), split))
-        elif adapter_bytes == 4 and numerics.compute == 2:
+        elif adapter.itemsize == 4 and numerics.compute == 2:
             rows.append(Saved("adapter", f"{name} fp32 input and projection", 4 * (width + rank), split))
         else:
             source = _INPUT_OF.get(name, name)
