@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from accounting.catalog import Offer
+from accounting.cost import MILLION, SECONDS_PER_HOUR
 from accounting.ledger import MOMENTS, Moment, Row
 from accounting.memory.outside import checkpoint_bytes, host_bytes_per_node, nvme_bytes_per_node
 from accounting.optimizer_laws import needs_shapes
+from accounting.version import ENGINE_VERSION
 from accounting.vocabulary import Bucket, Phase
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ def answer_row(estimate: Estimate, index: int) -> dict[str, Any]:
     memory = memory_answer(estimate, index)
     recipe = estimate.scenario.recipe
     return {
+        "engine_version": ENGINE_VERSION,
         "model": {
             "slug": recipe.model.slug,
             "parameters": recipe.model.parameters,
@@ -33,8 +37,9 @@ def answer_row(estimate: Estimate, index: int) -> dict[str, Any]:
         "memory": memory,
         "time": time_answer(estimate, index),
         "communication": communication_answer(estimate, index),
+        "cost": cost_answer(estimate, index),
         "assumptions": list(estimate.scenario.assumptions),
-        "warnings": list(dict.fromkeys((*estimate.scenario.warnings, *recipe.model.warnings, *own_warnings(estimate, index)))),
+        "warnings": list(dict.fromkeys((*estimate.scenario.warnings, *recipe.model.warnings, *estimate.timing.warnings))),
     }
 
 
@@ -200,6 +205,38 @@ def communication_answer(estimate: Estimate, index: int) -> dict[str, Any]:
     return {"bytes_per_step_per_device": sum(known) if known else None, "by_collective": by_collective}
 
 
+def cost_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+    """What the devices cost while the step runs; null where no price is known, never zero."""
+    machine = estimate.scenario.machine
+    per_device = number(machine.usd_per_device_hour, index)
+    count = int(estimate.scenario.layout.count[index, 0])
+    rate = number(estimate.timing.tokens_per_second, index)
+    per_hour = None if per_device is None else per_device * count
+    return {
+        "usd_per_hour": per_hour,
+        "usd_per_million_tokens": per_hour / (rate * SECONDS_PER_HOUR) * MILLION if per_hour is not None and rate else None,
+        "offer": offer_answer(machine.offers[int(machine.offer_index[index, 0])]),
+    }
+
+
+def offer_answer(offer: Offer | None) -> dict[str, Any] | None:
+    """A price with its place, kind, date and source; None where there is none."""
+    if offer is None:
+        return None
+    return {
+        "provider": offer.provider,
+        "region": offer.region,
+        "instance": offer.instance,
+        "pricing": offer.pricing_kind,
+        "commitment": offer.commitment,
+        "usd_per_hour": offer.usd_per_hour,
+        "accelerator_count": offer.accelerator_count,
+        "price_date": None if offer.price_date is None else offer.price_date.isoformat(),
+        "date_precision": offer.date_precision,
+        "source": offer.source,
+    }
+
+
 def number(values: Any, index: int) -> float | None:
     """A float of one candidate; null where it is not known."""
     value = float(np.broadcast_to(values, (max(len(values), index + 1), 1))[index, 0])
@@ -209,20 +246,3 @@ def number(values: Any, index: int) -> float | None:
 def whole(values: Any, index: int) -> int | None:
     value = float(values[index, 0])
     return int(values[index, 0]) if math.isfinite(value) else None
-
-
-def own_warnings(estimate: Estimate, index: int) -> list[str]:
-    """What this estimate cannot know, and what a reader must."""
-    warnings = list(estimate.timing.warnings)
-    recipe = estimate.scenario.recipe
-    if not estimate.context.has_activations:
-        warnings.append(
-            "Model states only: activations, logits and time are not known without an architecture; give a config.json."
-        )
-    if recipe.model.inventory is None and needs_shapes(recipe.optimizer):
-        warnings.append(f"{recipe.optimizer.name} keeps states by tensor shape: a bare parameter count has no answer for them.")
-    if int(estimate.scenario.machine.capacity_bytes[index, 0]) < 0:
-        warnings.append("The catalog has no memory size for this device: fits is not known; give overrides.memory_bytes.")
-    if recipe.optimizer.caveat:
-        warnings.append(f"{recipe.optimizer.name}: {recipe.optimizer.caveat}")
-    return warnings

@@ -17,10 +17,9 @@ from accounting.memory.outside import host_bytes_per_rank
 from accounting.scenario import Scenario
 from accounting.step_time import Timing, step_time
 from accounting.units import Bytes
+from accounting.version import ENGINE_VERSION
 
-ENGINE_VERSION = "0.1.0"
-"""Changes whenever a number may change; see the changelog's "Numbers changed"."""
-
+__all__ = ["ENGINE_VERSION", "Estimate", "Need", "estimate", "limit_bytes", "memory_of", "need_of"]
 
 @dataclass(frozen=True)
 class Estimate:
