@@ -40,7 +40,8 @@ def step_temporary_bytes(
     matrix of n elements and shorter side r the update in the parameters' dtype, two bf16 iterates and two bf16 Gram
     matrices, e·n + 4·n + 4·r², or AdamW's foreach copy of the other tensors where that is more.
 
-    `views` are (tensor, how often it stands on the rank). Source: peaks of live storages through one real step of torch 2.13.0; memory formulas C5.
+    `views` are (tensor, how often it stands on the rank).
+    Source: peaks of live storages through one real step of torch 2.13.0; memory formulas C5.
     """
     temporary = step_temporary(optimizer, options)
     width = temporary.itemsize or parameter_itemsize

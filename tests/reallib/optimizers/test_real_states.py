@@ -1,0 +1,158 @@
+"""Every registry row against its real library: two real steps on a CPU, held bytes equal to the byte.
+
+The shapes stand in no table of measurements, and neither do the option sets at the end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accounting.facts.optimizers import OPTIMIZERS, Optimizer
+from accounting.optimizer_laws import ModelFacts, TensorView, constant_bytes, state_bytes
+
+pytestmark = [pytest.mark.reallib, pytest.mark.filterwarnings("ignore")]
+SKIP = "NOT RUN AGAINST THE REAL LIBRARY: {} is not installed; pip install -r tests/requirements-reallib.txt"
+
+MATRICES = (
+    ("layers.0.attn.q_proj.weight", (64, 64), "attention"),
+    ("layers.0.attn.v_proj.weight", (80, 64), "attention"),
+    ("layers.0.mlp.up_proj.weight", (173, 64), "mlp"),
+    ("layers.0.mlp.down_proj.weight", (64, 173), "mlp"),
+    ("layers.0.router", (3, 64), "router"),
+    ("embed_tokens.weight", (211, 64), "embedding"),
+    ("lm_head.weight", (211, 64), "head"),
+)
+VECTORS = (
+    ("layers.0.norm.weight", (64,), "norm"),
+    ("layers.0.mlp.bias", (173,), "bias"),
+    ("odd.weight", (4099,), "other"),
+)
+CONVOLUTIONS = (("conv.weight", (9, 3, 5, 5), "other"), ("stack.weight", (5, 7, 11), "other"))
+SCALARS = (("scale", (), "other"), ("one", (1,), "other"))
+PLAIN = (*MATRICES, *VECTORS, *CONVOLUTIONS, *SCALARS)
+STRUCTURED = (*MATRICES, *VECTORS, *CONVOLUTIONS)
+"""Without 0-d tensors and single elements, which the sweep's libraries do not take."""
+NO_CONVOLUTIONS = {"lomo", "adalomo", "adam-mini", "apollo-adamw", "galore-adamw", "galore-adamw-8bit"}
+STRUCTURED_LIBRARIES = {"pytorch_optimizer", "heavyball", "galore-torch", "apollo-torch", "adam-mini", "lomo-optim"}
+GROUPED = {"galore-torch", "apollo-torch"}
+DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
+    **{name: {"momentum": 0.9} for name in ("sgd-8bit", "sgd-bitsandbytes", "lars-8bit", "lars")},
+    **{name: {"rank": 16} for name in ("galore-adamw", "galore-adafactor", "galore-adamw-8bit", "apollo-adamw")},
+}
+UNLISTED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("sgd", {"momentum": 0.5}),
+    ("adam", {"fused": True, "amsgrad": True}),
+    ("adamw", {"tensor_lr": True, "foreach": False}),
+    ("rmsprop", {"momentum": 0.5, "centered": True}),
+    ("adafactor-hf", {"beta1": 0.5}),
+    ("lion-8bit", {"min_8bit_size": 1000}),
+    ("ademamix-8bit", {"min_8bit_size": 100}),
+    ("adamw-8bit-torchao", {"block_size": 64}),
+    ("adamw-4bit", {"block_size": 32}),
+    ("prodigy", {"slice_p": 7}),
+    ("adamw-optimi", {"kahan_sum": False}),
+    ("galore-adamw", {"rank": 5}),
+    ("apollo-adamw", {"rank": 150}),
+    ("soap", {"max_precondition_dim": 100}),
+    ("shampoo-scalable", {"block_size": 48}),
+    ("soap-heavyball", {"storage": "bfloat16"}),
+)
+FP32_ONLY = {"lbfgs"}
+SPARSE = {"sparse-adam"}
+"""Needs sparse gradients: covered by the measured table."""
+FIRST_DIFFERENCE_IS_THEIRS: dict[str, str] = {}
+
+
+def _available(library: str, modules: dict[str, str]) -> bool:
+    return importlib.util.find_spec(modules[library].partition(".")[0]) is not None
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[ModuleType]:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip(SKIP.format("torch"))
+    import torch  # noqa: PLC0415 - only where it is installed
+
+    torch.set_num_threads(1)
+    patch = pytest.MonkeyPatch()
+    # Their compiled or device-only calls, on a CPU without a compiler; none touches state.
+    patch.setattr(torch, "compile", lambda function=None, **_: function or (lambda inner: inner))
+    patch.setattr(torch.cuda, "synchronize", lambda *_, **__: None)
+    patch.setattr(torch.Tensor, "cuda", lambda self, *_, **__: self)
+    patch.setenv("TORCH_COMPILE_DISABLE", "1")
+    spec = importlib.util.spec_from_file_location("reallib_build", Path(__file__).with_name("build.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["reallib_build"] = module
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        spec.loader.exec_module(module)
+    yield module
+    patch.undo()
+
+
+def _tensors(optimizer: Optimizer) -> tuple[tuple[str, tuple[int, ...], str], ...]:
+    shapes = STRUCTURED if optimizer.library in STRUCTURED_LIBRARIES else PLAIN
+    if optimizer.name in NO_CONVOLUTIONS:
+        shapes = (*MATRICES, *VECTORS)
+    return shapes
+
+
+def _predicted(optimizer: Optimizer, options: dict[str, Any], width: int) -> int:
+    shapes = _tensors(optimizer)
+    facts = ModelFacts(hidden_size=64, heads=4, elements=sum(int(np.prod(shape)) for _, shape, _ in shapes))
+    total = sum(constant_bytes(optimizer, options, groups=2 if optimizer.library in GROUPED else 1))
+    for name, shape, role in shapes:
+        dims = tuple(np.asarray(size, dtype=np.int64) for size in shape)
+        view = TensorView(dims=dims, name=name, role=role, zero_initialised=role == "bias", model=facts)
+        total += int(state_bytes(optimizer, options, view, width).total)
+    return total
+
+
+def _held(real: ModuleType, optimizer: Optimizer, options: dict[str, Any], dtype: str) -> int:
+    import torch  # noqa: PLC0415 - only where it is installed
+
+    generator = torch.Generator().manual_seed(7)
+    named = []
+    for name, shape, role in _tensors(optimizer):
+        value = torch.rand(shape, generator=generator) * 0.04 - 0.02
+        value = torch.zeros(shape) if role == "bias" else value
+        named.append((name, torch.nn.Parameter(value.to(getattr(torch, dtype))), role))
+    made = real.build(optimizer, options, named)
+    real.run_step(optimizer, made, named)
+    held: int = real.held_bytes(made, named)
+    return held
+
+
+def _check(real: ModuleType, name: str, options: dict[str, Any], dtype: str) -> None:
+    optimizer = OPTIMIZERS[name]
+    if not _available(optimizer.library, real.MODULES):
+        pytest.skip(SKIP.format(optimizer.library))
+    short = {"float32": "fp32", "bfloat16": "bf16"}[dtype]
+    if name in SPARSE or (name in FP32_ONLY and short != "fp32"):
+        pytest.skip(f"{name} does not step these gradients")
+    if optimizer.parameter_dtypes and short not in optimizer.parameter_dtypes:
+        pytest.skip(f"{name} refuses {short} parameters, as its row says")
+    assert _held(real, optimizer, options, dtype) == _predicted(optimizer, options, {"fp32": 4, "bf16": 2}[short])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("name", list(OPTIMIZERS))
+def test_a_real_optimizer_holds_the_bytes_of_its_row(real: ModuleType, name: str, dtype: str) -> None:
+    _check(real, name, DEFAULT_OPTIONS.get(name, {}), dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("name", "options"), UNLISTED, ids=lambda value: str(value))
+def test_option_sets_that_no_table_lists(real: ModuleType, name: str, options: dict[str, Any], dtype: str) -> None:
+    _check(real, name, options, dtype)
