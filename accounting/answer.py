@@ -9,6 +9,7 @@ import numpy as np
 
 from accounting.catalog import Offer
 from accounting.cost import MILLION, SECONDS_PER_HOUR
+from accounting.how import how_of
 from accounting.ledger import MOMENTS, Moment, Row
 from accounting.memory.outside import checkpoint_bytes, host_bytes_per_node, nvme_bytes_per_node
 from accounting.optimizer_laws import needs_shapes
@@ -39,7 +40,9 @@ def answer_row(estimate: Estimate, index: int) -> dict[str, Any]:
         "communication": communication_answer(estimate, index),
         "cost": cost_answer(estimate, index),
         "assumptions": list(estimate.scenario.assumptions),
-        "warnings": list(dict.fromkeys((*estimate.scenario.warnings, *recipe.model.warnings, *estimate.timing.warnings))),
+        "warnings": list(
+            dict.fromkeys((*estimate.scenario.warnings, *recipe.model.warnings, *estimate.timing.warnings))
+        ),
     }
 
 
@@ -120,6 +123,7 @@ def line_answer(
         if row.line.divisor
         else 1,
         "device": row.line.device,
+        "how": how_of(estimate, row.line.key, index, stage),
         "note": row.line.formula.split("\n", 1)[0],
         "explanation": row.line.formula,
     }
@@ -214,7 +218,9 @@ def cost_answer(estimate: Estimate, index: int) -> dict[str, Any]:
     per_hour = None if per_device is None else per_device * count
     return {
         "usd_per_hour": per_hour,
-        "usd_per_million_tokens": per_hour / (rate * SECONDS_PER_HOUR) * MILLION if per_hour is not None and rate else None,
+        "usd_per_million_tokens": per_hour / (rate * SECONDS_PER_HOUR) * MILLION
+        if per_hour is not None and rate
+        else None,
         "offer": offer_answer(machine.offers[int(machine.offer_index[index, 0])]),
     }
 
