@@ -60,6 +60,8 @@ def _how(held: Json, bucket: str) -> str:
     phase = held["peak_phase"]
     lines = [line for line in held["lines"] if line["bucket"] == bucket and line["device"]]
     largest = max(lines, key=lambda line: line["bytes_by_phase"].get(phase) or 0)
+    if largest.get("how"):
+        return f"{largest['how']}" if len(lines) == 1 else f"{largest['how']}; {len(lines) - 1} more"
     parts = [largest.get("dtype") or "", f"/ {largest['divisor']}" if (largest.get("divisor") or 1) != 1 else ""]
     said = " ".join(part for part in (largest["formula"], *parts) if part)
     return said if len(lines) == 1 else f"{said}; {len(lines) - 1} more"
@@ -69,8 +71,9 @@ def _step(answer: Json) -> list[str]:
     time, cost = answer.get("time") or {}, answer.get("cost") or {}
     if time.get("step_seconds") is None:
         return []
+    rate = numbers.significant(time["tokens_per_second"])
     return [
-        f"STEP {numbers.duration(time['step_seconds'])}   {numbers.significant(time['tokens_per_second'])} tokens/s, all GPUs"
+        f"STEP {numbers.duration(time['step_seconds'])}   {rate} tokens/s, all GPUs"
         f"   MFU {numbers.fraction(time.get('mfu'))}"
         f"   {numbers.money_fine(cost.get('usd_per_million_tokens'))} per million tokens"
     ]
