@@ -62,7 +62,7 @@ def build(found: "list[str]", wanted: "list[str]") -> None:
         pip = create_environment()
     if os.path.exists(STAMP):  # noqa: PTH110
         os.remove(STAMP)  # noqa: PTH107
-    install = [*pip, "install", "--quiet", "--disable-pip-version-check", "-r", REQUIREMENTS]
+    install = [*pip, "install", "-qq", "--disable-pip-version-check", "-r", REQUIREMENTS]
     # Commands print their answer to stdout, and nothing else may.
     if subprocess.call(install, stdout=sys.stderr) != 0:
         sys.exit("[setup] pip could not install requirements.txt; its own words are above. Nothing else was changed.")
