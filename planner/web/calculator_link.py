@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
+from django.http import QueryDict
+
 from planner.web.form import payload_from, start_from
 from planner.web.form_rows import ESTIMATE_ROWS
 from planner.web.words import Json
@@ -21,28 +23,20 @@ _SILENT: Mapping[str, tuple[Any, ...]] = {
 """Values that say no more than leaving the member out."""
 
 
-class _Values(dict[str, str]):
-    """Form values as a posted form gives them."""
-
-    def getlist(self, key: str) -> list[str]:
-        return [self[key]] if key in self else []
-
-
 def calculator_query(estimate: Json) -> str | None:
     """A query string that fills the calculator in, or None where its form would lose a part of the request."""
-    values = _Values(
-        {name: value for name, value in start_from(estimate, ESTIMATE_ROWS).items() if isinstance(value, str)}
-    )
-    again, unread = payload_from(values, ESTIMATE_ROWS)
+    values = {name: value for name, value in start_from(estimate, ESTIMATE_ROWS).items() if isinstance(value, str)}
+    query = urlencode(values)
+    again, unread = payload_from(QueryDict(query), ESTIMATE_ROWS)
     if unread or _meant(again) != _meant(estimate):
         return None
-    return urlencode(values)
+    return query
 
 
 def _meant(request: Json) -> dict[str, Any]:
     """A request without the members that only repeat the contract's defaults."""
     layout = request.get("parallelism") or {}
-    silent = _SILENT | {"etp": (layout.get("tp") or 1,)}
+    silent = dict(_SILENT) | {"etp": (layout.get("tp") or 1,)}
     return _said(request, silent)
 
 

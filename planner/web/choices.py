@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from accounting.facts.optimizers import OPTIMIZERS
 from accounting.facts.precisions import PRESETS
@@ -50,9 +50,7 @@ def estimate_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
     """The lists of the calculator."""
     return _shared(team) | {
         "accelerator": _accelerators(priced=False),
-        "node_type": tuple(
-            Choice(slug, slug) for slug in NodeType.objects.filter(retired=False).values_list("slug", flat=True)
-        ),
+        "node_type": _node_types(),
         "engine": _named(Engine),
         "zero_stage": (Choice("", "default"), *(Choice(value, label) for value, label in _STAGES)),
         "optimizer": _named(OPTIMIZERS),
@@ -61,7 +59,7 @@ def estimate_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
     }
 
 
-def _shared(team: Team) -> Mapping[str, tuple[Choice, ...]]:
+def _shared(team: Team) -> dict[str, tuple[Choice, ...]]:
     return {
         "model": tuple(Choice(slug, spec.name) for slug, spec in visible_models(team).items()),
         "recompute": tuple(Choice(mode, mode) for mode in RecomputeMode),
@@ -70,6 +68,11 @@ def _shared(team: Team) -> Mapping[str, tuple[Choice, ...]]:
 
 def _named(slugs: Iterable[str]) -> tuple[Choice, ...]:
     return tuple(Choice(str(slug), words.name(str(slug))) for slug in slugs)
+
+
+def _node_types() -> tuple[Choice, ...]:
+    slugs = NodeType.objects.filter(retired=False).order_by("slug").values_list("slug", flat=True)
+    return tuple(Choice(slug, slug) for slug in slugs)
 
 
 def _accelerators(*, priced: bool) -> tuple[Choice, ...]:

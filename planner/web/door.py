@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec
 
 from django.contrib.auth.models import AbstractUser
@@ -65,7 +65,6 @@ def door(need: str) -> Callable[[View[Parameters]], Callable[Concatenate[HttpReq
     """Let a view in for people who are signed in and whose role in their team allows `need`."""
 
     def wrap(view: View[Parameters]) -> Callable[Concatenate[HttpRequest, Parameters], HttpResponse]:
-        @wraps(view)
         def enter(request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs) -> HttpResponse:
             if not isinstance(request.user, AbstractUser):
                 return redirect_to_login(request.get_full_path(), reverse("web:login"))
@@ -79,6 +78,7 @@ def door(need: str) -> Callable[[View[Parameters]], Callable[Concatenate[HttpReq
             except PlannerError as error:
                 return problem(request, actor, error)
 
+        update_wrapper(enter, view)
         return enter
 
     return wrap

@@ -10,26 +10,16 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
+
+from django.http import QueryDict
 
 from planner.errors import Fault
-from planner.web.form_rows import MODEL_KINDS, MODEL_ROWS, FieldRow
+from planner.web.form_rows import EXAMPLES, MODEL_KINDS, MODEL_ROWS, FieldRow
 
 LARGEST_EXPONENT = 30
 _LETTERS = {"k": 3, "m": 6, "b": 9, "g": 9, "t": 12}
 _PER_CENT = 100
-
-
-class Posted(Protocol):
-    """What a form sent: the members of Django's QueryDict that are used here."""
-
-    def get(self, key: str, default: str = "") -> Any:
-        """The last value of a field."""
-
-    def getlist(self, key: str) -> list[Any]:
-        """All values of a field."""
-
-    def __contains__(self, key: object) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -66,6 +56,8 @@ class BoundField:
         return f"{number:,}"
 
 
+Start = Mapping[str, str | tuple[str, ...]]
+"""What a form starts with, by field."""
 _MANY = ("list", "wholes")
 
 
@@ -102,7 +94,7 @@ def read_number(typed: str) -> int | float | str:
     return int(number) if number == number.to_integral_value() else float(number)
 
 
-def payload_from(posted: Posted, rows: Sequence[FieldRow]) -> tuple[dict[str, Any], list[Fault]]:
+def payload_from(posted: QueryDict, rows: Sequence[FieldRow]) -> tuple[dict[str, Any], list[Fault]]:
     """The request a form of `rows` means, and what could not even be read as JSON."""
     faults: list[Fault] = []
     payload: dict[str, Any] = {"model": _model(posted, faults)}
@@ -113,7 +105,7 @@ def payload_from(posted: Posted, rows: Sequence[FieldRow]) -> tuple[dict[str, An
     return payload, faults
 
 
-def _model(posted: Posted, faults: list[Fault]) -> Any:
+def _model(posted: QueryDict, faults: list[Fault]) -> Any:
     kind = posted.get("model_kind", "catalog")
     if kind == "count":
         return {"parameters": read_number(posted.get("parameters", ""))}
@@ -132,7 +124,7 @@ def _model(posted: Posted, faults: list[Fault]) -> Any:
     return {"config": {}}
 
 
-def _read(row: FieldRow, posted: Posted) -> Any:
+def _read(row: FieldRow, posted: QueryDict) -> Any:
     """A field's value as the contract takes it; None where it was left empty."""
     if row.kind in _MANY:
         values = [value for value in posted.getlist(row.name) if value]
@@ -167,11 +159,11 @@ def _put(payload: dict[str, Any], pointer: str, value: Any) -> None:
 
 
 def bind(
-    posted: Posted | None,
+    posted: QueryDict | None,
     rows: Sequence[FieldRow],
     choices: Mapping[str, Sequence[Choice]],
     faults: Iterable[Fault] = (),
-    start: Mapping[str, str | tuple[str, ...]] | None = None,
+    start: Start | None = None,
 ) -> Form:
     """The form as it is shown: what was typed (or what it starts with) and each fault at its field."""
     kind = posted.get("model_kind", "catalog") if posted is not None else (start or {}).get("model_kind", "catalog")
@@ -195,10 +187,11 @@ def bind(
     return Form(fields, str(kind), summary)
 
 
-def _typed(row: FieldRow, posted: Posted | None, start: Mapping[str, str | tuple[str, ...]]) -> str | tuple[str, ...]:
-    if posted is None:
-        return start.get(row.name, "" if start else row.start)
-    return tuple(posted.getlist(row.name)) if row.kind in _MANY else str(posted.get(row.name, ""))
+def _typed(row: FieldRow, posted: QueryDict | None, start: Start) -> str | tuple[str, ...]:
+    if posted is not None:
+        return tuple(posted.getlist(row.name)) if row.kind in _MANY else str(posted.get(row.name, ""))
+    # An earlier request that leaves a member out means the contract's default, never the empty form's example.
+    return start.get(row.name, "" if start and row.name in EXAMPLES else row.start)
 
 
 def _tick(choice: Choice, typed: str | tuple[str, ...]) -> Choice:

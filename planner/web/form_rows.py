@@ -108,3 +108,6 @@ FOLDED = frozenset(
     + ("node_type", "global_batch_size", "dp_replicate", "dp_shard", "cp", "ep", "vpp", "offer")
 )
 """Fields in a fold of their page."""
+
+EXAMPLES = frozenset(("tokens", "sequence_length", "global_batch_tokens", "engines"))
+"""Fields whose first value is an example and not the contract's default."""

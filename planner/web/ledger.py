@@ -116,7 +116,7 @@ def _how(lines: Sequence[Json], bucket: str, phase: str) -> str:
     more = len([line for line in here if line is not largest and _size(line, phase)])
     if more:
         parts.append(f"and {more} more line{'' if more == 1 else 's'}")
-    return ", ".join(parts)
+    return " \u00b7 ".join(parts)
 
 
 def _size(line: Json, phase: str) -> int:

@@ -15,6 +15,8 @@ MOST_POINTS = 400
 _LABEL_ROOM_X, _LABEL_ROOM_Y = 15.0, 20.0
 _RIGHT_EDGE, _LEFT_EDGE = 88.0, 9.0
 _FRONTIER_FROM = 2
+_TICK_ROOM_NARROW = 16.0
+_LABEL_ABOVE_FROM = HEIGHT - 36
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,12 @@ class Mark:
         if self.x > _RIGHT_EDGE:
             return "end"
         return "mid" if self.x > _LEFT_EDGE else ""
+
+    @property
+    def label_y(self) -> int:
+        """The label stands under its mark, or over it where the axis is too near."""
+        room = 26 if self.state == "on" else 24
+        return 12 - room if self.y > _LABEL_ABOVE_FROM else room
 
 
 @dataclass(frozen=True)
@@ -113,10 +121,8 @@ def scatter(points: Sequence[Json], reading: Reading) -> Scatter | None:
         rest=tuple(_mark(point, reading, (x_axis, y_axis), shapes, _NO_LABEL) for point in others),
         front=marks,
         path=_steps(front, x_axis, y_axis, reading.deadline_hours),
-        x_ticks=tuple(
-            Tick(100 * x_axis.position(at), f"{text.plain(round(at, 4))}{text.NBSP}h") for at in x_axis.ticks()
-        ),
-        y_ticks=tuple(Tick(_y(y_axis, at), _tick_money(at)) for at in y_axis.ticks()),
+        x_ticks=_x_ticks(x_axis),
+        y_ticks=tuple(Tick(_y(y_axis, at), f"${text.plain(round(at, 4))}") for at in y_axis.ticks()),
         deadline=_deadline(x_axis, reading.deadline_hours),
         budget=_budget(y_axis, reading.budget_usd),
         legend=_legend(shapes, reading.names),
@@ -159,8 +165,16 @@ def _y(axis: LogAxis, usd: float) -> float:
     return HEIGHT * (1 - axis.position(usd))
 
 
-def _tick_money(usd: float) -> str:
-    return f"${text.plain(round(usd, 4))}"
+def _x_ticks(axis: LogAxis) -> tuple[Tick, ...]:
+    """Hours across; a tick close to the last one on a narrow page shows on wide ones only."""
+    found: list[Tick] = []
+    shown = -100.0
+    for hours in axis.ticks():
+        at = 100 * axis.position(hours)
+        wide = at - shown < _TICK_ROOM_NARROW
+        shown = shown if wide else at
+        found.append(Tick(at, f"{text.plain(round(hours, 4))}{text.NBSP}h", wide))
+    return tuple(found)
 
 
 def _mark(
