@@ -131,7 +131,9 @@ def _name_faults(pointer: str, value: object) -> Iterator[Fault]:
 def _own_faults(pointer: str, value: object) -> Iterator[Fault]:
     if isinstance(value, str):
         if len(value) > MAX_TEXT:
-            yield Fault(pointer, "text_too_long", f"the text has {len(value):,} characters; at most {MAX_TEXT:,} are read")
+            yield Fault(
+                pointer, "text_too_long", f"the text has {len(value):,} characters; at most {MAX_TEXT:,} are read"
+            )
         elif _unstorable(value):
             yield Fault(pointer, "not_text", "the text holds a NUL or a lone surrogate, which cannot be stored")
     elif isinstance(value, (list, dict)) and _too_long(value):

@@ -1,4 +1,4 @@
-"""Celery's doors: each takes an id and calls one service. Names are frozen: messages of an older release must still fit."""
+"""Celery's doors: each takes an id and calls one service. Names are frozen: messages of older releases must fit."""
 
 from __future__ import annotations
 

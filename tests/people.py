@@ -41,7 +41,10 @@ class Caller:
 
     def call(self, method: str, path: str, body: object = None, **headers: str) -> Any:
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        sent = {"Authorization": f"Bearer {self.token}", **{name.replace("_", "-"): text for name, text in headers.items()}}
+        sent = {
+            "Authorization": f"Bearer {self.token}",
+            **{name.replace("_", "-"): text for name, text in headers.items()},
+        }
         if not self.token:
             del sent["Authorization"]
         kind = sent.pop("Content-Type", "application/json")

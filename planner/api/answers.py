@@ -18,7 +18,12 @@ MOMENT: Schema = {"type": "string", "format": "date-time"}
 
 def maybe(schema: Schema) -> Schema:
     """Null where it is unknown or does not apply."""
-    if isinstance(kind := schema.get("type"), str) and set(schema) <= {"type", "format", "minimum", "additionalProperties"}:
+    if isinstance(kind := schema.get("type"), str) and set(schema) <= {
+        "type",
+        "format",
+        "minimum",
+        "additionalProperties",
+    }:
         return {**schema, "type": [kind, "null"]}
     return {"oneOf": [schema, {"type": "null"}]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -21,7 +22,7 @@ from planner.teams.selectors import Actor, actor_of_session, actor_of_token
 LAST_USED_STEP = timedelta(minutes=1)
 
 
-class BearerAuthentication(TokenAuthentication):
+class BearerAuthentication(TokenAuthentication):  # type: ignore[misc]  # knox has no types
     """`Authorization: Bearer plan_…`. The digest is the primary key: one query, and nothing to compare in Python."""
 
     def authenticate_credentials(self, token: bytes) -> tuple[Any, ApiToken]:
@@ -65,4 +66,5 @@ class TeamPermission(BasePermission):
 def _actor(request: Request) -> Actor | None:
     if isinstance(request.auth, ApiToken):
         return actor_of_token(request.auth)
+    assert isinstance(request.user, User), "the permission asks only for people who signed in"
     return actor_of_session(request.user, request.session.get("team"))

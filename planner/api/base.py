@@ -31,10 +31,10 @@ class StrictJSONParser(BaseParser):
 
     media_type = "application/json"
 
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> object:
-        charset = dict(
-            part.strip().lower().partition("=")[::2] for part in (media_type or "").split(";")[1:]
-        ).get("charset", "utf-8")
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
+        charset = dict(part.strip().lower().partition("=")[::2] for part in (media_type or "").split(";")[1:]).get(
+            "charset", "utf-8"
+        )
         if charset.strip('"') not in ("utf-8", "utf8"):
             raise UnsupportedMediaType("JSON is read as UTF-8 only")
         return read_document(stream.read())
@@ -73,11 +73,14 @@ class ActorThrottle(BaseThrottle):
 class ApiView(APIView):
     """A view of one team's things; `needs` names the right that each method asks for (reading where it names none)."""
 
-    authentication_classes: ClassVar[list[Any]] = [BearerAuthentication, SessionAuthentication]
-    permission_classes: ClassVar[list[Any]] = [TeamPermission]
-    parser_classes: ClassVar[list[Any]] = [StrictJSONParser]
-    renderer_classes: ClassVar[list[Any]] = [JSONRenderer]
-    throttle_classes: ClassVar[list[Any]] = [ActorThrottle]
+    authentication_classes = (
+        BearerAuthentication,
+        SessionAuthentication,
+    )
+    permission_classes = (TeamPermission,)
+    parser_classes = (StrictJSONParser,)
+    renderer_classes = (JSONRenderer,)
+    throttle_classes = (ActorThrottle,)
     content_negotiation_class = JsonOnly
     metadata_class = None
     versioning_class = None

@@ -42,7 +42,9 @@ class ListingView(ApiView):
     def _matching(self, request: Request) -> Iterable[Any]:
         listing, query = self.listing, request.query_params
         equal = {name: query[name].lower() for name in listing.filters if name in query}
-        least = {name: _whole(f"min_{name}", query[f"min_{name}"]) for name in listing.at_least if f"min_{name}" in query}
+        least = {
+            name: _whole(f"min_{name}", query[f"min_{name}"]) for name in listing.at_least if f"min_{name}" in query
+        }
         for row in listing.rows(self.actor.team):
             if any(str(value_of(row, name)).lower() != value for name, value in equal.items()):
                 continue

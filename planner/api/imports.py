@@ -28,7 +28,9 @@ class ModelImportView(ApiView):
 
     @extend_schema(
         operation_id="model_import",
-        parameters=[OpenApiParameter("name", OpenApiTypes.STR, description="Slug to store it under; else one is made.")],
+        parameters=[
+            OpenApiParameter("name", OpenApiTypes.STR, description="Slug to store it under; else one is made.")
+        ],
         request={"application/json": {"type": "object", "additionalProperties": True}},
         responses={201: ref("Model"), 200: ref("Model")},
     )

@@ -11,6 +11,8 @@ from rest_framework.response import Response
 
 from planner.errors import InvalidQuery
 
+MAX_DIGITS = 4
+
 
 class Pages(CursorPagination):
     page_size = 50
@@ -21,7 +23,7 @@ class Pages(CursorPagination):
         text = request.query_params.get("page_size")
         if text is None:
             return self.page_size
-        if not (text.isascii() and text.isdigit() and len(text) <= 4 and 1 <= int(text) <= self.max_page_size):
+        if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS and 1 <= int(text) <= self.max_page_size):
             raise InvalidQuery(f"page_size takes a whole number from 1 to {self.max_page_size}")
         return int(text)
 

@@ -1,4 +1,4 @@
-"""What the OpenAPI document needs beside the views: names of shared parts, and the problems that every door can give."""
+"""What the OpenAPI document needs beside the views: names of shared parts, and the problems every door can give."""
 
 from __future__ import annotations
 

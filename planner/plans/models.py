@@ -31,7 +31,7 @@ class PlanRun(models.Model):
     owner = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="plans"
     )
-    # Text, not a JSON column: PostgreSQL's jsonb reorders members and rewrites numbers, and answers must keep their bytes.
+    # Text, not JSON columns: PostgreSQL's jsonb reorders members and rewrites numbers; answers must keep their bytes.
     request = models.TextField()
     request_digest = models.CharField(max_length=64)
     idempotency_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001 - NULLs are never equal

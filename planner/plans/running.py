@@ -33,27 +33,36 @@ class PlanTookTooLong(Exception):
 
 
 class Heartbeat:
-    """Renews the lease as the search reports its progress, and remembers when the fence was lost."""
+    """Renews the lease whenever the search reports or asks, and remembers when the fence was lost."""
 
     def __init__(self, plan_id: UUID, lease: UUID, watcher: Progress | None) -> None:
         self.plan_id, self.lease, self.watcher = plan_id, lease, watcher
         self.started = time.monotonic()
         self.last = float("-inf")
+        self.done = 0
+        self.total: int | None = None
         self.lost = False
 
     def progress(self, done: int, total: int) -> None:
+        """Called between chunks of candidates."""
+        self.done, self.total = done, total
+        self._beat(now_or_never=done >= total)
+
+    def cancelled(self) -> bool:
+        """Also a sign of life: explaining what was found takes time of its own, after the last candidate."""
+        self._beat()
+        return self.lost
+
+    def _beat(self, *, now_or_never: bool = False) -> None:
         now = time.monotonic()
         if now - self.started > settings.CELERY_TASK_SOFT_TIME_LIMIT:
             raise PlanTookTooLong
-        if now - self.last < HEARTBEAT_SECONDS and done < total:
+        if self.lost or (now - self.last < HEARTBEAT_SECONDS and not now_or_never):
             return
         self.last = now
-        self.lost = not plan_heartbeat(plan_id=self.plan_id, lease=self.lease, done=done, total=total)
-        if self.watcher is not None:
-            self.watcher(done, total)
-
-    def cancelled(self) -> bool:
-        return self.lost
+        self.lost = not plan_heartbeat(plan_id=self.plan_id, lease=self.lease, done=self.done, total=self.total)
+        if self.watcher is not None and self.total is not None:
+            self.watcher(self.done, self.total)
 
 
 def plan_execute(*, plan_id: UUID, watcher: Progress | None = None) -> bool:
@@ -85,7 +94,9 @@ def _outcome(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, 
         return _failure("invalid_request", "; ".join(f"{fault.pointer}: {fault.detail}" for fault in error.faults))
     except Exception:
         log.exception("plan_failed", plan=str(run.pk))
-        return _failure("internal_error", "the search stopped on a fault of ours; it is in the log under this plan's id")
+        return _failure(
+            "internal_error", "the search stopped on a fault of ours; it is in the log under this plan's id"
+        )
 
 
 def _answer(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, Any]]:

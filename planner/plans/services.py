@@ -24,7 +24,7 @@ from planner.queue import PLAN_RUN, enqueue_on_commit, send
 from planner.requests import context_for, read_plan
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractUser
+    from django.contrib.auth.models import User
 
     from planner.teams.models import Team
 
@@ -48,7 +48,7 @@ def _open() -> QuerySet[PlanRun]:
 def plan_create(
     *,
     team: Team,
-    user: AbstractUser | None,
+    user: User | None,
     payload: object,
     idempotency_key: str | None = None,
     enqueue: bool = True,
@@ -110,7 +110,7 @@ def plan_cancel(*, plan_id: UUID, team: Team) -> PlanRun:
 
 
 def plan_claim(*, plan_id: UUID) -> UUID | None:
-    """Take a plan that nobody holds, or whose holder fell silent: the new lease, or None where there is nothing to do."""
+    """Take a plan that nobody holds, or whose holder fell silent: the new lease, or None if nothing is left to do."""
     _end_poisoned(PlanRun.objects.filter(pk=plan_id))
     lease = uuid4()
     claimed = (

@@ -59,7 +59,7 @@ class Membership(models.Model):
         return f"{self.user_id} in {self.team_id} as {self.role}"
 
 
-class ApiToken(AbstractAuthToken):
+class ApiToken(AbstractAuthToken):  # type: ignore[misc]  # knox has no types
     """A hashed bearer token: what it may do is the lesser of its scope and the person's role in its team."""
 
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="tokens")
@@ -67,7 +67,7 @@ class ApiToken(AbstractAuthToken):
     scope = models.CharField(max_length=10, choices=Scope, default=Scope.PLAN)
     last_used_at = models.DateTimeField(null=True, blank=True)
 
-    objects = AuthTokenManager()
+    objects: ClassVar[models.Manager[ApiToken]] = AuthTokenManager()
 
     class Meta:
         ordering: ClassVar = ["-created"]

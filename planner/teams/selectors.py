@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planner.teams.models import ApiToken, Membership, Role, Scope, Team
 
 if TYPE_CHECKING:
-    from django.contrib.auth.models import AbstractUser
+    from django.contrib.auth.models import User
 
 READ, PLAN, EDIT_CATALOG, ADMINISTER = "read", "plan", "edit_catalog", "administer"
 
@@ -29,7 +29,7 @@ SCOPE_ALLOWS: dict[str, frozenset[str]] = {
 class Actor:
     """One person in one team, with what both their role and their token allow."""
 
-    user: AbstractUser
+    user: User
     team: Team
     allowed: frozenset[str]
     key: str
@@ -45,7 +45,7 @@ def actor_of_token(token: ApiToken) -> Actor | None:
     return Actor(token.user, membership.team, allowed, f"token:{token.digest[:32]}")
 
 
-def actor_of_session(user: AbstractUser, team_slug: str | None = None) -> Actor | None:
+def actor_of_session(user: User, team_slug: str | None = None) -> Actor | None:
     """The person in the team they named, else in their first by slug; None where they are in none (or not in that)."""
     memberships = Membership.objects.select_related("team").filter(user=user).order_by("team__slug")
     if team_slug is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from planner.teams.models import ApiToken, Membership, Role, Scope, Team
@@ -14,7 +14,7 @@ EMBEDDED_TEAM = "home"
 
 
 @transaction.atomic
-def team_create(*, slug: str, name: str, admin: AbstractUser | None = None) -> Team:
+def team_create(*, slug: str, name: str, admin: User | None = None) -> Team:
     """A new team, with its first admin where one is given."""
     team = Team(slug=slug, name=name)
     team.full_clean()
@@ -30,21 +30,21 @@ def team_embedded() -> Team:
     return team
 
 
-def membership_set(*, team: Team, user: AbstractUser, role: str) -> Membership:
+def membership_set(*, team: Team, user: User, role: str) -> Membership:
     """Give a person a role in a team, or change it."""
     membership, _ = Membership.objects.update_or_create(team=team, user=user, defaults={"role": Role(role)})
     return membership
 
 
 @transaction.atomic
-def membership_remove(*, team: Team, user: AbstractUser) -> None:
+def membership_remove(*, team: Team, user: User) -> None:
     """Take a person out of a team; their tokens for it stop working with the same commit."""
     ApiToken.objects.filter(team=team, user=user).delete()
     Membership.objects.filter(team=team, user=user).delete()
 
 
 def token_create(
-    *, team: Team, user: AbstractUser, name: str, scope: str = Scope.PLAN, valid_for: timedelta | None = None
+    *, team: Team, user: User, name: str, scope: str = Scope.PLAN, valid_for: timedelta | None = None
 ) -> tuple[ApiToken, str]:
     """A new token and its text; only the digest is kept. `valid_for` None never expires."""
     token: ApiToken

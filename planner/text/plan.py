@@ -25,8 +25,8 @@ COLUMNS = (
     Column("HOURS", right=True, essential=True),
     Column("COST USD", right=True, essential=True),
 )
-LABEL = 11
-"""Width of the word in front of a line, as in `Rejected:  `."""
+LABEL = 12
+"""Width of the word in front of a line, as in `Would work: `."""
 
 
 def render_plan(answer: Json, request: Json, names: Mapping[str, str], width: int = WIDTH) -> str:
@@ -34,7 +34,7 @@ def render_plan(answer: Json, request: Json, names: Mapping[str, str], width: in
     page = plan_page(request, answer, Reader(names=names, option_link=lambda rank: ""))
     verdict = [page.verdict.say, *([page.verdict.how] if page.verdict.how else [])]
     if answer.get("recommendation") is None:
-        rest = _infeasible(page)
+        rest = _infeasible(page, answer)
     else:
         rest = ["", table(COLUMNS, [_option(row, names) for row in answer["options"]], width), "", *_reasons(page)]
     lines = [*verdict, *rest, *_rejected(answer), *_warnings(answer), _provenance(answer)]
@@ -86,14 +86,16 @@ def _reasons(page: PlanPage) -> list[str]:
     ]
 
 
-def _infeasible(page: PlanPage) -> list[str]:
-    closest = [f"{miss.name}: misses {miss.limit} by {miss.over}" for miss in page.misses]
-    changes = [
-        f"{change.name}: memory {change.memory}, {change.hours}, {change.usd}"
-        for change in page.changes
-        if change.tone == "ok"
-    ]
+def _infeasible(page: PlanPage, answer: Json) -> list[str]:
+    closest = [f"{miss.name}: misses {miss.limit} by {miss.over}" for miss in page.misses[:1]]
+    changes = [_change(change) for change in answer.get("what_if") or () if change["fits"]]
     return ["", *_labelled("Closest", closest), *_labelled("Would work", changes or ["no single change was found"]), ""]
+
+
+def _change(change: Json) -> str:
+    saved = change.get("memory_bytes")
+    memory = "" if saved is None else f"{numbers.memory_difference(saved)}, "
+    return f"{change['change']}: {memory}{numbers.hours(change['hours'])}, {numbers.money(change['usd'])}"
 
 
 def _rejected(answer: Json) -> list[str]:

@@ -22,7 +22,7 @@ _ASCII = str.maketrans(
 
 def ascii_text(text: str) -> str:
     """The pages' typography in ASCII; what has no counterpart is written as an escape, never dropped."""
-    return text.translate(_ASCII).encode("ascii", "backslashreplace").decode()
+    return text.replace(" \u00b7 ", ", ").translate(_ASCII).encode("ascii", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,9 @@ def test_every_operation_names_its_problems(document: dict[str, Any]) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             statuses = set(operation["responses"])
-            wanted = {"401", "403", "404", "429", "503"} | ({"413", "415", "422"} if "requestBody" in operation else set())
+            wanted = {"401", "403", "404", "429", "503"} | (
+                {"413", "415", "422"} if "requestBody" in operation else set()
+            )
             assert wanted <= statuses, (method, path)
 
 

@@ -72,7 +72,13 @@ def addresses(owner: Caller, team: Team) -> dict[str, tuple[str, object]]:
     plan = owner.post("/api/v1/plans/", PLAN)["Location"]
     plan_execute(plan_id=UUID(plan.rstrip("/").rsplit("/", 1)[-1]))
     ModelSpec.objects.create(
-        slug="ours-model", team=team, name="Ours", config=CONFIG, exact_parameters=1, source="test", confidence=Confidence.LOW
+        slug="ours-model",
+        team=team,
+        name="Ours",
+        config=CONFIG,
+        exact_parameters=1,
+        source="test",
+        confidence=Confidence.LOW,
     )
     special: dict[str, tuple[str, object]] = {
         "estimates-max": ("estimates/max/", {}),
@@ -95,7 +101,7 @@ def people(caller: Callable[..., Caller], stranger: Caller) -> dict[str, Caller]
     return {**nobody, "stranger": stranger, **roles}
 
 
-@pytest.mark.parametrize(("door", "method"), ROWS, ids=lambda part: str(part))
+@pytest.mark.parametrize(("door", "method"), ROWS, ids=str)
 def test_who_gets_what(
     people: dict[str, Caller], addresses: dict[str, tuple[str, object]], door: str, method: str
 ) -> None:
@@ -112,7 +118,7 @@ def test_who_gets_what(
 
 def test_lists_show_own_rows_only(people: dict[str, Caller], addresses: dict[str, tuple[str, object]]) -> None:
     def listed(caller: Caller, path: str) -> str:
-        return json.dumps([row for row in caller.get(f"/api/v1/{path}").json()["results"]])
+        return json.dumps(list(caller.get(f"/api/v1/{path}").json()["results"]))
 
     plan = addresses["plan"][0].split("/")[1]
     for name, seen in (("viewer", True), ("stranger", False)):

@@ -7,7 +7,7 @@ import re
 import shutil
 import sys
 from argparse import ArgumentParser
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,10 @@ SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 
 def number(text: str) -> int | float:
     """15e9, 15B, 15_000_000_000 and 0.05: a whole number where it is one."""
-    match = re.fullmatch(r"([0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)([kKmMbBtT]?)", text)
-    try:
-        value = Decimal((match[1] if match else text).replace("_", "")) * SUFFIXES.get(match[2].lower() if match else "", 1)
-    except InvalidOperation:
-        raise ValueError(text) from None
+    match = re.fullmatch(r"(-?[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)([kKmMbBtT]?)", text)
+    if match is None:
+        raise ValueError(text)
+    value = Decimal(match[1].replace("_", "")) * SUFFIXES.get(match[2].lower(), 1)
     return int(value) if value == value.to_integral_value() else float(value)
 
 
@@ -115,7 +114,7 @@ class Command(BaseCommand):
 
     def _lines(self, file: str) -> None:
         """A bad line answers with its error, and the rest go on."""
-        for line in _read(file).splitlines():
+        for line in sys.stdin.buffer if file == "-" else _read(file).splitlines():
             if not line.strip():
                 continue
             try:

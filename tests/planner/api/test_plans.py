@@ -109,7 +109,8 @@ def test_the_list_filters_by_status(owner: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["page_size=0", "page_size=-1", "page_size=501", "page_size=x", "page_size=" + "9" * 400, "status=odd", "q=1"]
+    "query",
+    ["page_size=0", "page_size=-1", "page_size=501", "page_size=x", "page_size=" + "9" * 400, "status=odd", "q=1"],
 )
 def test_a_query_that_would_be_ignored_is_refused(owner: Caller, query: str) -> None:
     answer = owner.get(f"{PLANS}?{query}")

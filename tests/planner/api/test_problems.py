@@ -112,7 +112,7 @@ def test_accept_chooses_nothing(owner: Caller, accept: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["plans/0/", "plans/%00/", "plans/..%2f..%2fetc%2fpasswd/", "plans/%FF%FE/", "plans/1;id/", "no-such-thing/",
+    "path", ["plans/0/", "plans/%00/", "plans/..%2f..%2fetc%2fpasswd/", "plans/%FF%FE/", "plans/1;id/", "no-such/",
              "models/%00/", "accelerators/..%2f..%2f/", "accelerators/" + "9" * 400 + "/", "plans/%0d%0aX-Evil:1/"]
 )  # fmt: skip
 def test_addresses_that_are_none(owner: Caller, path: str) -> None:

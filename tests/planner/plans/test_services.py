@@ -148,7 +148,9 @@ def test_heartbeat_moves_lease_and_progress(team: Team) -> None:
     assert run.progress == 0.25
 
 
-def test_cancelling_queued_and_running_plans_keeps_them_cancelled(team: Team, quick_search: Callable[..., None]) -> None:
+def test_cancelling_queued_and_running_plans_keeps_them_cancelled(
+    team: Team, quick_search: Callable[..., None]
+) -> None:
     queued = made(team)
     assert plan_cancel(plan_id=queued.pk, team=team).status == PlanStatus.CANCELLED
     assert not plan_execute(plan_id=queued.pk)
