@@ -66,8 +66,8 @@ def _engine(name: str, **values: object) -> EngineRow:
 
 
 ENGINE_ROWS = (
-    _engine("torch"),
-    _engine("fsdp1"),
+    _engine("torch", host_block_seconds=5e-4),
+    _engine("fsdp1", host_block_seconds=5e-4),
     _engine("deepspeed"),
     _engine("megatron", host_tensor_parallel_seconds=2e-3, host_serial_seconds=1.4e-3),
     _engine("megatron-core", tensor_parallel_exposed=0.6),
@@ -84,6 +84,8 @@ KERNEL_ROWS = (
         logits=20.0,
         scores=13.0,
         host=1.0,
+        products=0.95,
+        attention=1.0,
         source=_TRUTH,
     ),
     KernelRow(
@@ -97,6 +99,8 @@ KERNEL_ROWS = (
         logits=10.0,
         scores=9.0,
         host=0.7,
+        products=1.05,
+        attention=1.3,
         source=_TRUTH,
     ),
     KernelRow(
@@ -110,6 +114,8 @@ KERNEL_ROWS = (
         logits=14.0,
         scores=9.0,
         host=0.7,
+        products=0.98,
+        attention=1.0,
         source=_TRUTH,
     ),
     KernelRow(
@@ -123,6 +129,8 @@ KERNEL_ROWS = (
         logits=10.0,
         scores=9.0,
         host=0.3,
+        products=0.98,
+        attention=1.0,
         source=_TRUTH,
     ),
 )

@@ -77,7 +77,7 @@ class EngineRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelRow:
-    """How element-wise work is compiled: bytes moved per element, forward, in 16-bit activations."""
+    """How a block's kernels are made: bytes moved per element in the forward, 16-bit activations, and their speed."""
 
     name: str
     hidden: float
@@ -98,6 +98,10 @@ class KernelRow:
     """Attention probabilities where they are written out, forward. [byte per score]"""
     host: float
     """Host time of a block, over the eager one."""
+    products: float
+    """Speed of matrix products over the device's own (launch gaps, library, layout)."""
+    attention: float
+    """Speed of the fused attention kernel over the device's own."""
     source: str
 
 

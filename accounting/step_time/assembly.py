@@ -48,13 +48,15 @@ class Step:
         return self._summed([value(shard) for shard in self.sharded])
 
     def _summed(self, values: list[Floats]) -> Floats:
-        zero = np.zeros_like(self.clock.tokens)
-        return sum((held * value for held, value in zip(self.held, values, strict=True)), zero)
+        total = self.held[0] * values[0]
+        for held, value in zip(self.held[1:], values[1:], strict=True):
+            total = total + held * value
+        return total
 
     @property
     def stage_blocks(self) -> Floats:
         """Blocks of the slowest stage."""
-        return sum(self.held, np.zeros_like(self.clock.tokens))
+        return self._summed([np.ones_like(self.clock.tokens) for _ in self.blocks])
 
 
 def assemble(clock: Clock) -> Step:
@@ -63,7 +65,9 @@ def assemble(clock: Clock) -> Step:
     blocks = tuple(block_times(clock, unit, kind) for unit, kind in enumerate(kinds))
     policy, groups = shards.policy_of(clock), shards.groups_of(clock)
     sharded = tuple(
-        shards.block_shard(clock, block, shards.moves_of(clock, _unit(clock, unit), groups, policy), policy)
+        shards.block_shard(
+            clock, block, shards.moves_of(clock, shards.block_elements(clock, unit), groups, policy), policy
+        )
         for unit, block in enumerate(blocks)
     )
     ends, moved = end_times(clock), exchange(clock)
@@ -77,7 +81,7 @@ def assemble(clock: Clock) -> Step:
         blocks=blocks,
         ends=ends,
         sharded=sharded,
-        root=shards.moves_of(clock, _unit(clock, -1), groups, policy),
+        root=shards.moves_of(clock, _root_elements(clock, pipeline.stage), groups, policy),
         policy=policy,
         groups=groups,
         exchange=moved,
@@ -88,10 +92,16 @@ def assemble(clock: Clock) -> Step:
     )
 
 
-def _unit(clock: Clock, unit: int) -> tuple[LocalTensor, ...]:
-    return tuple(item for item in clock.partition.local if item.unit == unit)
+def _root_elements(clock: Clock, stage: NDArray[np.int64]) -> list[tuple[LocalTensor, Floats]]:
+    """Embeddings, final norm and head that a stage holds. [elements, (N, 1)]"""
+    return [
+        (item, (item.elements * _at(item.copies, stage)).astype(np.float64))
+        for item in clock.partition.local
+        if item.unit < 0
+    ]
 
 
 def _at(values: NDArray[Any], stage: NDArray[np.int64]) -> NDArray[Any]:
-    rows = (stage.shape[0], values.shape[1])
-    return np.take_along_axis(np.broadcast_to(values, rows), stage, axis=1)
+    if values.shape[1] == 1:
+        return values
+    return np.take_along_axis(np.broadcast_to(values, (stage.shape[0], values.shape[1])), stage, axis=1)

@@ -96,9 +96,10 @@ def product_seconds(clock: Clock, product: Product) -> Floats:
     rows, columns, inner = product.rows, product.columns, product.inner
     padded = 2 * (rows + device.gemm_padding) * (columns + device.gemm_padding) * (inner + device.gemm_ramp)
     moved = clock.activation_bytes * (rows * (inner + columns) + inner * columns) / clock.memory_rate
-    peak, cast = device.dense_peak * device.gemm_efficiency, np.zeros_like(rows)
+    reach = device.gemm_efficiency * clock.kernel.products
+    peak, cast = device.dense_peak * reach, np.zeros_like(rows)
     if product.low_precision and clock.low_precision is not None:
-        peak = clock.scenario.machine.peak_flops * device.gemm_efficiency * clock.low_precision.efficiency
+        peak = clock.scenario.machine.peak_flops * reach * clock.low_precision.efficiency
         cast = clock.low_precision.cast * (rows * (inner + columns) + inner * columns) / clock.memory_rate
     return product.copies * (np.maximum(padded / peak, moved) + cast) + device.kernel_seconds
 

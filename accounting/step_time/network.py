@@ -27,30 +27,89 @@ class Collective(StrEnum):
     POINT_TO_POINT = "point_to_point"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Ranks that speak to one another, (N, 1) each."""
+    """Ranks that speak to one another and what a byte between them costs, (N, 1) each."""
 
+    alone: bool
+    """No candidate has more than one member."""
     size: Floats
-    inside: Floats
-    """Members within one scale-up domain."""
-    beside: Floats
-    """Members within one node, or one domain where that is larger."""
-
-    @property
-    def islands(self) -> Floats:
-        """Nodes (or racks) that the group spans."""
-        return np.ceil(self.size / self.beside)
+    share: Floats
+    """(g - 1)/g"""
+    islands: Floats
+    """Nodes (or racks) the group spans."""
+    leaving: Floats
+    """Share of a rank's all-to-all that leaves its node."""
+    latency: Floats
+    """[second]"""
+    ramp: Floats
+    """Of the fast link. [second]"""
+    ramp_bytes: Floats
+    fabric_ramp: Floats
+    """0 inside a node. [second]"""
+    inner: Floats
+    """Inside a node, gathers and scatters. [second/byte]"""
+    inner_reduce: Floats
+    """Inside a node, all-reduce. [second/byte]"""
+    outer: Floats
+    """A ring over the nodes. [second/byte]"""
+    nic: Floats
+    """A rank's own NIC share. [second/byte]"""
 
 
 def group_of(clock: Clock, size: Bytes, stride: Bytes | int) -> Group:
-    """The group of `size` ranks `stride` apart. Ranks count tensor, context, data (shard, replicate), pipeline."""
-    machine = clock.scenario.machine
+    """The group of `size` ranks `stride` apart. Ranks count tensor, context, data (shard, replicate), pipeline.
+
+    inside a domain: 1/(fraction·link); between domains of one node (bridged pairs): over PCIe;
+    across nodes: 1/(fraction·NIC share·members in the node/(1 + crowding·other groups of the node)).
+    0 where a link is not used; NaN where one that is used is unknown.
+    """
+    machine, link, fabric = clock.scenario.machine, clock.link, clock.fabric
+    alone = not (size > 1).any()
+    members = size.astype(np.float64)
+    if alone:
+        nothing = np.zeros_like(members)
+        return Group(
+            alone=True,
+            size=members,
+            share=nothing,
+            islands=np.ones_like(members),
+            leaving=nothing,
+            latency=nothing,
+            ramp=nothing,
+            ramp_bytes=nothing,
+            fabric_ramp=nothing,
+            inner=nothing,
+            inner_reduce=nothing,
+            outer=nothing,
+            nic=nothing,
+        )
     domain = np.maximum(machine.scaleup_domain, 1)
     most, step = np.maximum(size, 1), np.maximum(stride, 1)
     inside = np.clip(domain // step, 1, most)
     beside = np.clip(np.maximum(domain, machine.devices_per_node) // step, 1, most)
-    return Group(size.astype(np.float64), inside.astype(np.float64), beside.astype(np.float64))
+    islands = np.ceil(members / beside)
+    spans = islands > 1
+    across = np.where(beside > inside, 1 / (machine.pcie_bandwidth * _PCIE_FRACTION), 0.0)
+    fast = np.where(inside > 1, 1 / (machine.intra_bandwidth * link.fraction), 0.0)
+    nic = machine.devices_per_node / (machine.inter_bandwidth * fabric.fraction)
+    crowd = 1 + fabric.crowding * (np.maximum(machine.devices_per_node / beside, 1.0) - 1)
+    latency = link.latency + link.latency_per_member * (beside - 1)
+    return Group(
+        alone=False,
+        size=members,
+        share=(members - 1) / members,
+        islands=islands,
+        leaving=(members - beside) / np.maximum(members - 1, 1),
+        latency=np.where(members > 1, latency + np.where(spans, fabric.latency * np.log2(islands), 0.0), 0.0),
+        ramp=np.where(members > 1, link.ramp, 0.0),
+        ramp_bytes=link.ramp_bytes,
+        fabric_ramp=np.where(spans, fabric.ramp, 0.0),
+        inner=np.maximum(fast, across),
+        inner_reduce=np.maximum(fast / link.all_reduce_gain, across),
+        outer=np.where(spans, nic * crowd / beside, 0.0),
+        nic=np.where(spans, nic * crowd, 0.0),
+    )
 
 
 def wire_bytes(collective: Collective, size: Floats, group: Group) -> Floats:
@@ -60,38 +119,24 @@ def wire_bytes(collective: Collective, size: Floats, group: Group) -> Floats:
     """
     if collective is Collective.POINT_TO_POINT:
         return np.where(group.size > 1, size, 0.0)
-    share = size * (group.size - 1) / group.size
+    share = size * group.share
     return 2 * share if collective is Collective.ALL_REDUCE else share
 
 
 def collective_seconds(clock: Clock, collective: Collective, size: Floats, group: Group) -> Floats:
     """Time of one collective over `size` bytes of the whole tensor. [second, (N, 1)]
 
-    inside a domain: latency + latency'·(k - 1) + ramp·n/(n + n0) + wire/(fraction·link)
-    across nodes:    the slower of that and wire/(fraction·NIC share·k), latency·log2(nodes) more; an all-to-all sends
-                     only the part that leaves over its own NIC share
-    between domains of one node (bridged pairs): over PCIe.
-    0 where the group has one member. NaN where a link it needs is unknown.
+    latency + ramp·n/(n + n0) + wire bytes at the slowest link used; an all-to-all sends what leaves the node over its
+    own NIC share and the rest inside, one after the other. 0 where the group has one member or nothing is sent.
     """
-    link, machine = clock.link, clock.scenario.machine
-    gain = {Collective.ALL_REDUCE: link.all_reduce_gain, Collective.ALL_TO_ALL: link.all_to_all_gain}.get(
-        collective, 1.0
-    )
+    if group.alone:
+        return np.zeros_like(size)
     wire = wire_bytes(collective, size, group)
-    inner = np.where(group.inside > 1, wire / (machine.intra_bandwidth * link.fraction * gain), 0.0)
-    across = np.where(group.beside > group.inside, wire / (machine.pcie_bandwidth * _PCIE_FRACTION), 0.0)
-    fabric = clock.fabric
-    others = np.maximum(machine.devices_per_node / group.beside, 1.0) - 1
-    nic = machine.inter_bandwidth / machine.devices_per_node * fabric.fraction / (1 + fabric.crowding * others)
-    spans = group.islands > 1
     if collective is Collective.ALL_TO_ALL:
-        leaving = (group.size - group.beside) / np.maximum(group.size - 1, 1)
-        inner, across = inner * (1 - leaving), across * (1 - leaving)
-        moving = np.maximum(inner, across) + np.where(spans, wire * leaving / nic, 0.0)
+        inside = (1 - group.leaving) * group.inner / clock.link.all_to_all_gain
+        moving = wire * (inside + group.leaving * group.nic)
     else:
-        outer = np.where(spans, wire / (nic * group.beside), 0.0)
-        moving = np.maximum(np.maximum(inner, across), outer)
-    latency = link.latency + link.latency_per_member * (group.beside - 1) + link.ramp * size / (size + link.ramp_bytes)
-    slow = fabric.latency * np.log2(group.islands) + fabric.ramp * size / (size + fabric.ramp_bytes)
-    latency = latency + np.where(spans, slow, 0.0)
-    return np.where((group.size > 1) & (size > 0), moving + latency, 0.0)
+        inner = group.inner_reduce if collective is Collective.ALL_REDUCE else group.inner
+        moving = wire * np.maximum(inner, group.outer)
+    ramp = group.ramp * size / (size + group.ramp_bytes) + group.fabric_ramp * size / (size + clock.fabric.ramp_bytes)
+    return np.where(size > 0, moving + group.latency + ramp, 0.0)

@@ -126,25 +126,34 @@ def accumulation(step: Step) -> Floats:
     """
     clock, precision = step.clock, step.clock.scenario.recipe.precision
     held = float(find_dtype(precision.gradients or precision.parameters).bytes_per_element)
-    travelled = float(find_dtype(precision.reduce or precision.gradients or precision.parameters).bytes_per_element)
-    reduced = step.over_shards(lambda s: s.moves.weights.reduced + s.moves.weights.reduced_experts)
-    reduced = reduced + step.root.weights.reduced
+    elements = step.root.weights.trainable + step.over_shards(lambda s: s.moves.weights.trainable)
+    if any(shard.moves.weights.trainable_experts is not None for shard in step.sharded):
+        elements = elements + step.over_shards(lambda s: _or_nothing(s.moves.weights.trainable_experts))
     ways = clock.partition.shard_group if step.policy.reduces_every_micro_batch and step.policy.sharded else 1
-    return reduced / travelled * (2 * held + 2.0) / ways / clock.memory_rate
+    return elements * (2 * held + 2.0) / ways / clock.memory_rate
+
+
+def _or_nothing(value: Floats | None) -> Floats:
+    return np.zeros((1, 1)) if value is None else value
 
 
 def local_parameters(step: Step) -> Floats:
-    """Trainable parameters the busiest rank steps on. [elements, (N, 1)]"""
-    partition, stage = step.clock.partition, step.clock.scenario.recipe.zero_stage
-    dense = partition.elements(trainable=True, expert=False).max(axis=1, keepdims=True).astype(np.float64)
-    experts = np.zeros_like(dense)
-    if step.clock.architecture.moe is not None:
-        experts = partition.elements(trainable=True, expert=True).max(axis=1, keepdims=True).astype(np.float64)
-    if not step.policy.sharded and stage == 0:
-        whole: Floats = dense + experts
-        return whole
-    local: Floats = dense / partition.shard_group + experts / partition.expert_shard_group
-    return local
+    """Trainable parameters the busiest rank steps on: the largest stage's, over the shard group. [(N, 1)]"""
+    partition, held = step.clock.partition, step.clock.partition.kind_layers
+    dense = sum(
+        (item.elements * item.copies for item in partition.local if item.unit < 0 and item.tensor.trainable),
+        np.zeros((1, 1), dtype=np.int64),
+    ).astype(np.float64)
+    experts = np.zeros((1, 1))
+    for blocks, shard in zip(held, step.sharded, strict=True):
+        weights = shard.moves.weights
+        dense = dense + blocks * weights.trainable
+        if weights.trainable_experts is not None:
+            experts = experts + blocks * weights.trainable_experts
+    sharded = step.policy.sharded
+    local = dense / (partition.shard_group if sharded else 1)
+    local = local + experts / (partition.expert_shard_group if sharded else 1)
+    return np.broadcast_to(local, partition.shape).max(axis=1, keepdims=True)
 
 
 def once_a_step(step: Step) -> tuple[Floats, Floats]:

@@ -71,34 +71,64 @@ def policy_of(clock: Clock) -> Policy:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Bytes of one block (or one end) on a rank before data-parallel sharding, (N, 1) each."""
+    """What a rank holds of one block (or one end) before data-parallel sharding, (N, 1) each."""
 
     gathered: Floats
+    """[byte] in the dtype a gather moves."""
     reduced: Floats
-    gathered_experts: Floats
-    reduced_experts: Floats
+    """[byte] in the dtype a reduction moves."""
+    gathered_experts: Floats | None
+    """None where the model has no experts."""
+    reduced_experts: Floats | None
+    trainable: Floats
+    """[elements]"""
+    trainable_experts: Floats | None
 
 
-def weights_of(clock: Clock, items: tuple[LocalTensor, ...]) -> Weights:
-    """What a gather moves in the compute dtype (a quantised base in its own), and a reduction of the trainable part."""
+def weights_of(clock: Clock, held: list[tuple[LocalTensor, Floats]]) -> Weights:
+    """What a gather moves in the compute dtype (a quantised base in its own), and a reduction of the trainable part.
+
+    `held` pairs tensors with their elements on a rank, (N, 1).
+    """
     recipe = clock.scenario.recipe
-    reduce_bytes = _bytes(recipe.precision.reduce or recipe.precision.gradients or recipe.precision.parameters)
-    gather_bytes = _gather_bytes(clock)
-    base = float(find_dtype(recipe.adapter.base_dtype).bytes_per_element) if recipe.adapter else gather_bytes
-    zero = np.zeros_like(clock.tokens)
-    gathered, reduced, gathered_experts, reduced_experts = zero, zero, zero, zero
-    for item in items:
-        copies = np.ceil(item.tensor.count / clock.scenario.layout.ep) if item.tensor.expert else item.tensor.count
-        elements = item.elements * copies
-        wide = elements * (base if item.tensor.quantisable and not item.tensor.trainable else gather_bytes)
-        narrow = elements * (reduce_bytes if item.tensor.trainable else 0.0)
-        if item.tensor.expert:
-            gathered_experts, reduced_experts = gathered_experts + wide, reduced_experts + narrow
-        else:
-            gathered, reduced = gathered + wide, reduced + narrow
-    return Weights(gathered, reduced, gathered_experts, reduced_experts)
+    narrow = _bytes(recipe.precision.reduce or recipe.precision.gradients or recipe.precision.parameters)
+    wide = _gather_bytes(clock)
+    base = float(find_dtype(recipe.adapter.base_dtype).bytes_per_element) if recipe.adapter else wide
+
+    def total(*, expert: bool) -> tuple[Floats, Floats]:
+        gathered = trainable = np.zeros_like(clock.tokens)
+        for item, elements in held:
+            if item.tensor.expert is expert:
+                kept = item.tensor.quantisable and not item.tensor.trainable
+                gathered = gathered + elements * (base if kept else wide)
+                trainable = trainable + elements if item.tensor.trainable else trainable
+        return gathered, trainable
+
+    gathered, trainable = total(expert=False)
+    if not any(item.tensor.expert for item, _ in held):
+        experts: tuple[Floats | None, Floats | None] = (None, None)
+    else:
+        experts = total(expert=True)
+    return Weights(
+        gathered=gathered,
+        reduced=trainable * narrow,
+        gathered_experts=experts[0],
+        reduced_experts=None if experts[1] is None else experts[1] * narrow,
+        trainable=trainable,
+        trainable_experts=experts[1],
+    )
+
+
+def block_elements(clock: Clock, unit: int) -> list[tuple[LocalTensor, Floats]]:
+    """Tensors of one block of a kind with their elements on a rank. [elements, (N, 1)]"""
+    ep = clock.scenario.layout.ep
+    return [
+        (item, item.elements * (np.ceil(item.tensor.count / ep) if item.tensor.expert else float(item.tensor.count)))
+        for item in clock.partition.local
+        if item.unit == unit
+    ]
 
 
 def _bytes(dtype: str) -> float:
@@ -118,62 +148,77 @@ class Groups:
     replicate: Group
     expert_shard: Group
     whole: Group
+    """Shards and replicas together."""
+    whole_experts: Group
 
 
 def groups_of(clock: Clock) -> Groups:
     """The data-parallel groups and where their members stand."""
     layout, partition = clock.scenario.layout, clock.partition
-    whole = layout.data_parallel * layout.cp
+    spread = layout.ep * layout.etp
     return Groups(
         shard=group_of(clock, partition.shard_group, layout.tp),
         replicate=group_of(clock, layout.dp_replicate, layout.tp * partition.shard_group),
-        expert_shard=group_of(clock, partition.expert_shard_group, layout.ep * layout.etp),
-        whole=group_of(clock, whole, layout.tp),
+        expert_shard=group_of(clock, partition.expert_shard_group, spread),
+        whole=group_of(clock, layout.dp_replicate * partition.shard_group, layout.tp),
+        whole_experts=group_of(clock, layout.dp_replicate * partition.expert_shard_group, spread),
     )
+
+
+def _over_both(
+    clock: Clock, collective: Collective, sizes: tuple[Floats, Floats | None], groups: tuple[Group, Group]
+) -> Floats:
+    """Seconds of one collective over the dense part and one over the experts' part."""
+    seconds = collective_seconds(clock, collective, sizes[0], groups[0])
+    return seconds if sizes[1] is None else seconds + collective_seconds(clock, collective, sizes[1], groups[1])
 
 
 def gather_seconds(clock: Clock, weights: Weights, groups: Groups) -> Floats:
     """One all-gather of these weights. [second, (N, 1)]"""
-    dense = collective_seconds(clock, Collective.ALL_GATHER, weights.gathered, groups.shard)
-    experts = collective_seconds(clock, Collective.ALL_GATHER, weights.gathered_experts, groups.expert_shard)
-    return (dense + experts) / clock.engine.link_efficiency
+    sizes = (weights.gathered, weights.gathered_experts)
+    return _over_both(clock, Collective.ALL_GATHER, sizes, (groups.shard, groups.expert_shard)) / (
+        clock.engine.link_efficiency
+    )
 
 
 def reduce_seconds(clock: Clock, weights: Weights, groups: Groups, policy: Policy) -> Floats:
     """One reduction of their gradients: reduce-scatter then all-reduce over the copies, or one all-reduce. [second]"""
-    slow = clock.engine.link_efficiency
+    sizes = (weights.reduced, weights.reduced_experts)
     if not policy.sharded:
-        whole = collective_seconds(
-            clock, Collective.ALL_REDUCE, weights.reduced + weights.reduced_experts, groups.whole
-        )
-        return whole / slow
-    seconds = collective_seconds(clock, Collective.REDUCE_SCATTER, weights.reduced, groups.shard)
-    seconds = seconds + collective_seconds(
-        clock, Collective.REDUCE_SCATTER, weights.reduced_experts, groups.expert_shard
-    )
-    share = weights.reduced / groups.shard.size + weights.reduced_experts / groups.expert_shard.size
-    return (seconds + collective_seconds(clock, Collective.ALL_REDUCE, share, groups.replicate)) / slow
+        both = (groups.whole, groups.whole_experts)
+        return _over_both(clock, Collective.ALL_REDUCE, sizes, both) / clock.engine.link_efficiency
+    seconds = _over_both(clock, Collective.REDUCE_SCATTER, sizes, (groups.shard, groups.expert_shard))
+    copies = collective_seconds(clock, Collective.ALL_REDUCE, _shard_bytes(weights, groups), groups.replicate)
+    return (seconds + copies) / clock.engine.link_efficiency
+
+
+def _shard_bytes(weights: Weights, groups: Groups) -> Floats:
+    share = weights.reduced / groups.shard.size
+    experts = weights.reduced_experts
+    return share if experts is None else share + experts / groups.expert_shard.size
 
 
 def gather_traffic(weights: Weights, groups: Groups) -> Traffic:
     """Of one all-gather. [byte per device]"""
-    return Traffic(
-        all_gather=wire_bytes(Collective.ALL_GATHER, weights.gathered, groups.shard)
-        + wire_bytes(Collective.ALL_GATHER, weights.gathered_experts, groups.expert_shard)
-    )
+    moved = wire_bytes(Collective.ALL_GATHER, weights.gathered, groups.shard)
+    if weights.gathered_experts is not None:
+        moved = moved + wire_bytes(Collective.ALL_GATHER, weights.gathered_experts, groups.expert_shard)
+    return Traffic(all_gather=moved)
 
 
 def reduce_traffic(weights: Weights, groups: Groups, policy: Policy) -> Traffic:
     """Of one reduction. [byte per device]"""
+    experts = weights.reduced_experts
     if not policy.sharded:
-        whole = wire_bytes(Collective.ALL_REDUCE, weights.reduced + weights.reduced_experts, groups.whole)
+        whole = wire_bytes(Collective.ALL_REDUCE, weights.reduced, groups.whole)
+        if experts is not None:
+            whole = whole + wire_bytes(Collective.ALL_REDUCE, experts, groups.whole_experts)
         return Traffic(all_reduce=whole)
-    share = weights.reduced / groups.shard.size + weights.reduced_experts / groups.expert_shard.size
-    return Traffic(
-        reduce_scatter=wire_bytes(Collective.REDUCE_SCATTER, weights.reduced, groups.shard)
-        + wire_bytes(Collective.REDUCE_SCATTER, weights.reduced_experts, groups.expert_shard),
-        all_reduce=wire_bytes(Collective.ALL_REDUCE, share, groups.replicate),
-    )
+    scattered = wire_bytes(Collective.REDUCE_SCATTER, weights.reduced, groups.shard)
+    if experts is not None:
+        scattered = scattered + wire_bytes(Collective.REDUCE_SCATTER, experts, groups.expert_shard)
+    copies = wire_bytes(Collective.ALL_REDUCE, _shard_bytes(weights, groups), groups.replicate)
+    return Traffic(reduce_scatter=scattered, all_reduce=copies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +232,9 @@ class Moves:
     """[second]"""
 
 
-def moves_of(clock: Clock, items: tuple[LocalTensor, ...], groups: Groups, policy: Policy) -> Moves:
+def moves_of(clock: Clock, held: list[tuple[LocalTensor, Floats]], groups: Groups, policy: Policy) -> Moves:
     """Bytes and seconds of moving these tensors once."""
-    weights = weights_of(clock, items)
+    weights = weights_of(clock, held)
     gathers = policy.gathers_per_micro_batch + policy.gathers_per_step
     gather = gather_seconds(clock, weights, groups) if gathers else np.zeros_like(clock.tokens)
     return Moves(weights, gather, reduce_seconds(clock, weights, groups, policy))

@@ -35,10 +35,10 @@ def _timing(step: Step) -> Timing:
     clock, layout = step.clock, step.clock.scenario.layout
     rows = [*micro_batch_rows(step), *step_rows(step)]
     zero = np.zeros_like(clock.tokens)
-    busy = sum((row.seconds for row in rows), zero)
-    rows.append(TimeRow("jitter", "exposed_communication", jitter(clock, busy), jitter))
-    rows = [TimeRow(row.key, row.part, np.broadcast_to(row.seconds, zero.shape), row.law) for row in rows]
     parts = {part: sum((row.seconds for row in rows if row.part == part), zero) for part in PARTS}
+    waited = jitter(clock, sum(parts.values(), zero))
+    rows.append(TimeRow("jitter", "exposed_communication", waited, jitter))
+    parts["exposed_communication"] = parts["exposed_communication"] + waited
     seconds = sum(parts.values(), zero)
     model, hardware = _flops(step)
     peak = layout.count * clock.scenario.machine.peak_flops * seconds

@@ -1,0 +1,85 @@
+"""Which constants a refit may move, how far, and which measured steps each one touches."""
+
+from __future__ import annotations
+
+from accounting.facts.calibration import Calibration, engine_family
+from accounting.step_time.clock import kernel_style
+from accounting.step_time.fit import Free, Observation
+
+_DEVICE = {
+    "gemm_efficiency": (0.12, 0.97),
+    "attention_forward": (0.3, 0.85),
+    "attention_backward": (0.3, 0.8),
+    "memory_efficiency": (0.12, 0.95),
+    "gemm_padding": (0.5, float("inf")),
+    "host_factor": (0.3, float("inf")),
+}
+_ENGINE = {
+    "host_block_seconds": (1.0, float("inf")),
+    "host_tensor_parallel_seconds": (1.0, float("inf")),
+    "host_serial_seconds": (1.0, float("inf")),
+    "host_step_seconds": (1.0, float("inf")),
+    "host_micro_batch_seconds": (1.0, float("inf")),
+    "host_exchange_seconds": (1.0, float("inf")),
+    "tensor_parallel_exposed": (0.4, 1.5),
+    "expert_parallel_exposed": (0.4, 1.0),
+    "pipeline_exposed": (0.5, 2.0),
+    "overlap": (0.3, 1.0),
+    "contention": (0.7, float("inf")),
+    "link_efficiency": (0.7, 1.2),
+    "jitter": (0.7, float("inf")),
+}
+_KERNEL = {
+    "hidden": (0.4, float("inf")),
+    "logits": (0.4, float("inf")),
+    "scores": (0.4, float("inf")),
+    "host": (0.5, float("inf")),
+    "products": (0.08, 1.15),
+    "attention": (0.2, 1.6),
+}
+_LOW_PRECISION = {"efficiency": (0.3, 1.15)}
+_FABRIC = {
+    "fraction": (0.2, 0.95),
+    "latency": (0.7, float("inf")),
+    "ramp": (0.7, float("inf")),
+    "crowding": (1.5, float("inf")),
+}
+"""Field -> (prior spread of its logarithm, upper end of what is physical)."""
+
+
+def default_free(calibration: Calibration, observations: list[Observation]) -> tuple[Free, ...]:
+    """Every constant above that is not zero and that at least one observation touches."""
+    tables = (
+        ("devices", calibration.devices, _DEVICE),
+        ("engines", calibration.engines, _ENGINE),
+        ("kernels", calibration.kernels, _KERNEL),
+        ("low_precision", calibration.low_precision, _LOW_PRECISION),
+    )
+    found = [
+        Free(table=table, row=name, field=field, spread=spread, most=most)
+        for table, rows, fields in tables
+        for name, row in rows.items()
+        for field, (spread, most) in fields.items()
+        if getattr(row, field) > 0
+    ]
+    found += [
+        Free(table="fabric", row="fabric", field=field, spread=spread, most=most)
+        for field, (spread, most) in _FABRIC.items()
+    ]
+    return tuple(free for free in found if any(touches(calibration, free, item) for item in observations))
+
+
+def touches(calibration: Calibration, free: Free, observation: Observation) -> bool:
+    """Whether a constant can move an observation's prediction."""
+    scenario = observation.scenario
+    recipe, machine = scenario.recipe, scenario.machine
+    if free.table == "devices":
+        rows = {calibration.device(item.slug, item.architecture).name for item in machine.accelerators}
+        return free.row in rows
+    if free.table == "engines":
+        return engine_family(recipe) == free.row
+    if free.table == "kernels":
+        return kernel_style(recipe) == free.row
+    if free.table == "low_precision":
+        return recipe.precision.compute == free.row
+    return bool((scenario.layout.count > machine.devices_per_node).any())
