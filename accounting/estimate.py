@@ -21,6 +21,7 @@ from accounting.version import ENGINE_VERSION
 
 __all__ = ["ENGINE_VERSION", "Estimate", "Need", "estimate", "limit_bytes", "memory_of", "need_of"]
 
+
 @dataclass(frozen=True)
 class Estimate:
     """Bytes and seconds of every candidate, with the ledger they come from."""
@@ -34,7 +35,8 @@ class Estimate:
     @property
     def worst_stage(self) -> NDArray[np.int64]:
         """Pipeline stage with the largest driver-visible peak. [(N, 1)]"""
-        return np.argmax(self.device.total, axis=1).reshape(-1, 1).astype(np.int64)
+        worst: NDArray[np.int64] = np.argmax(self.device.total, axis=1).reshape(-1, 1)
+        return worst
 
     def at_worst(self, bytes_by_stage: Bytes) -> Bytes:
         """The worst stage's value. [(N, 1)]"""
@@ -66,7 +68,7 @@ class Estimate:
         return limit_bytes(self.scenario.machine.capacity_bytes, self.scenario.recipe.headroom)
 
     def fits(self, *, upper: bool = False) -> NDArray[np.bool_]:
-        """Need against limit, at the expected value or at the upper end of the range; False where capacity is unknown."""
+        """Need against limit, expected or at the upper end of the range; False where the capacity is unknown."""
         need = self.device_bytes_high if upper else self.device_bytes
         return (self.limit_bytes >= 0) & (need <= self.limit_bytes)
 
@@ -88,7 +90,7 @@ def memory_of(scenario: Scenario) -> tuple[Context, Ledger, Device]:
 
 
 def estimate(scenario: Scenario) -> Estimate:
-    """Memory, time and traffic of every candidate of a scenario. Pure; raises nothing for a candidate that does not fit."""
+    """Memory, time and traffic of every candidate of a scenario. Pure; not fitting is an answer, not an exception."""
     context, ledger, device = memory_of(scenario)
     timing = step_time(scenario, context.partition)
     return Estimate(scenario=scenario, context=context, ledger=ledger, device=device, timing=timing)

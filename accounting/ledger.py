@@ -58,7 +58,7 @@ ByMoment = Mapping[Moment, Bytes | int]
 
 def always(amount: Bytes | int, but: Mapping[Moment, Bytes | int] | None = None) -> dict[Moment, Bytes | int]:
     """The same bytes at every moment, except those named in `but`."""
-    return {moment: amount for moment in MOMENTS} | dict(but or {})
+    return dict.fromkeys(MOMENTS, amount) | dict(but or {})
 
 
 @dataclass(frozen=True, slots=True)

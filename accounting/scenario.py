@@ -89,7 +89,9 @@ def trained_inventory(model: Model, adapter: Adapter | None) -> Inventory:
     Raises ConfigError where the adapter names what the model does not have.
     """
     if model.inventory is None:
-        return Inventory(first=(Tensor(name="all", shape=(model.parameters,), role=EVENLY_SPREAD, tensor_parallel_dim=0),))
+        return Inventory(
+            first=(Tensor(name="all", shape=(model.parameters,), role=EVENLY_SPREAD, tensor_parallel_dim=0),)
+        )
     if adapter is None or model.architecture is None:
         return model.inventory
     return adapted(model.inventory, model.architecture, adapter).inventory

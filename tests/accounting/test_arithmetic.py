@@ -121,7 +121,9 @@ def test_adafactor_keeps_a_row_and_a_column_of_each_matrix() -> None:
     factors = (4096 + 11008) * 4
     assert held["by_bucket"]["optimizer_states"] == factors
     host = [line for line in held["lines"] if not line["device"]]
-    assert sum(line["bytes_by_phase"]["optimizer_step"] for line in host) == 4, "the library's step counter, on the host"
+    assert sum(line["bytes_by_phase"]["optimizer_step"] for line in host) == 4, (
+        "the library's step counter, on the host"
+    )
 
 
 def test_adafactor_of_a_bare_count_is_unknown_not_zero() -> None:
