@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from celery import Celery
-from celery.platforms import set_pdeathsig
+from celery.platforms import set_pdeathsig  # type: ignore[attr-defined]  # the stubs lack it
 from celery.signals import beat_embedded_init, setup_logging
 from django_structlog.celery.steps import DjangoStructLogInitStep
 

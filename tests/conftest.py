@@ -47,6 +47,9 @@ if not WORKER:
 os.environ["REDIS_PREFIX"] = f"planner-test-{WORKER or 'main'}:"
 os.environ["DJANGO_SETTINGS_MODULE"] = "planner.settings"
 django.setup()
+# Test processes started from here inherit the environment: with the name in it pytest-django would configure them
+# before this file has given them a prefix of their own.
+del os.environ["DJANGO_SETTINGS_MODULE"]
 
 
 def pytest_report_header() -> str:
