@@ -4,8 +4,8 @@ One door: `estimate(scenario) -> Estimate`, for one candidate or a million. Byte
 float64.
 
 Symbols in formulas: h hidden size, L blocks, a heads, k KV heads, d head dim, q = a·d, g = k·d, f MLP width,
-V vocabulary, E experts; s sequence, b micro-batch, T = s·b / cp tokens of a rank; t tensor-, c context-, p pipeline-, v virtual-stage
-parallelism, W ranks of a shard group; e bytes of an activation.
+V vocabulary, E experts; s sequence, b micro-batch, T = s·b / cp tokens of a rank; t tensor-, c context-, p pipeline-,
+v virtual-stage parallelism, W ranks of a shard group; e bytes of an activation.
 """
 
 from accounting.catalog import Accelerator, Catalog, NodeType, Offer

@@ -102,6 +102,7 @@ def phases(estimate: Estimate, index: int, stage: int) -> tuple[dict[Phase, int]
 
 
 def bytes_at(estimate: Estimate, row: Row, moment: Moment, index: int, stage: int) -> int:
+    """Bytes of one line at one moment for one candidate and stage."""
     if moment not in row.by_moment:
         return 0
     return int(np.broadcast_to(row.by_moment[moment], estimate.ledger.shape)[index, stage])
@@ -185,6 +186,7 @@ def why_worst(estimate: Estimate, index: int, stage: int) -> str:
 
 
 def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+    """The step, its parts and rates; null where a fact is missing."""
     timing = estimate.timing
     return {
         "step_seconds": number(timing.step_seconds, index),
@@ -203,6 +205,7 @@ def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
 
 
 def communication_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+    """Bytes a device sends in a step, by collective."""
     traffic = estimate.timing.traffic_bytes
     by_collective = {name: whole(traffic[name], index) if name in traffic else None for name in COLLECTIVES}
     known = [amount for amount in by_collective.values() if amount is not None]
@@ -250,5 +253,6 @@ def number(values: Any, index: int) -> float | None:
 
 
 def whole(values: Any, index: int) -> int | None:
+    """A whole number of one candidate; null where it is not known."""
     value = float(values[index, 0])
     return int(values[index, 0]) if math.isfinite(value) else None

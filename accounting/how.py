@@ -23,6 +23,7 @@ def how_of(estimate: Estimate, key: str, index: int, stage: int) -> str | None:
 
 
 def at(values: object, context: Context, index: int, stage: int) -> int:
+    """One candidate's value on one stage."""
     return int(np.broadcast_to(np.asarray(values), context.partition.shape)[index, stage])
 
 

@@ -98,7 +98,8 @@ class Ledger:
 
     def peak(self) -> Bytes:
         """Largest total over all training moments (the checkpoint's own moment included). [byte, (N, S)]"""
-        return np.maximum.reduce([self.totals[moment] for moment in MOMENTS])
+        peak: Bytes = np.maximum.reduce([self.totals[moment] for moment in MOMENTS])
+        return peak
 
 
 def fill(lines: tuple[Line, ...], context: Context) -> Ledger:

@@ -166,7 +166,7 @@ class Machine(Columns):
     memory_bandwidth: NDArray[np.float64]
     """byte/s of device memory, as specified."""
     peak_flops: NDArray[np.float64]
-    """Dense FLOP/s in the recipe's compute dtype; falls back to the widest dtype the device runs, said in `assumptions`."""
+    """Dense FLOP/s in the recipe's compute dtype; of the next dtype the device runs where it lacks that one."""
     intra_bandwidth: NDArray[np.float64]
     """byte/s per device and direction inside the scale-up domain."""
     inter_bandwidth: NDArray[np.float64]
