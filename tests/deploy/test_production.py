@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ import yaml
 from psycopg import sql
 
 from planner.embedded.processes import Child, start
-from planner.embedded.supervisor import HOST, choose_port
+from planner.embedded.supervisor import HOST
 
 ROOT = Path(__file__).resolve().parents[2]
 FINAL = {"succeeded", "infeasible", "failed", "cancelled"}
@@ -40,12 +41,19 @@ TOKEN = (
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 
 
+def free_port() -> int:
+    """Any free port: two test processes that both look from 8000 on would find the same one."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
 class Installation:
     """The services of the compose file on this machine."""
 
     def __init__(self, folder: Path, database_url: str) -> None:
         self.folder = folder
-        self.port = choose_port(None)
+        self.port = free_port()
         self.services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
         self.children: dict[str, Child] = {}
         kept = ("PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "VIRTUAL_ENV")

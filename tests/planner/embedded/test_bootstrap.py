@@ -69,6 +69,7 @@ def two_starts_at_once(project: Path) -> list[subprocess.CompletedProcess[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_environment_is_built_once_kept_and_mended(project: Path) -> None:
     # One test for the whole life: each new environment costs seconds.
     starts = two_starts_at_once(project)

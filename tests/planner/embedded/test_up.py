@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -12,12 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from planner.embedded.supervisor import choose_port
+from planner.embedded.supervisor import HOST
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 300
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")]
+
+
+def free_port() -> int:
+    """Any free port: two test processes that both look from 8000 on would find the same one."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
 
 
 class Up:
@@ -38,7 +46,7 @@ class Up:
         self.output = directory.parent / f"up-{time.monotonic_ns()}.txt"
         with self.output.open("wb") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "up", "--port", str(choose_port(None))],
+                [sys.executable, "manage.py", "up", "--port", str(free_port())],
                 cwd=ROOT,
                 env=environment,
                 stdout=stream,
