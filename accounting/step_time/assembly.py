@@ -63,7 +63,8 @@ def assemble(clock: Clock) -> Step:
     """Time every block kind once, add up the stages, (N, S), and keep what the slowest one holds, (N, 1)."""
     kinds, partition = clock.scenario.recipe.inventory.kinds, clock.partition
     blocks = tuple(block_times(clock, unit, kind) for unit, kind in enumerate(kinds))
-    policy, groups = shards.policy_of(clock), shards.groups_of(clock)
+    policy = shards.policy_of(clock)
+    groups = shards.groups_of(clock, policy)
     sharded = tuple(
         shards.block_shard(
             clock, block, shards.moves_of(clock, shards.block_elements(clock, unit), groups, policy), policy

@@ -65,29 +65,12 @@ def group_of(clock: Clock, size: Bytes, stride: Bytes | int) -> Group:
     0 where a link is not used; NaN where one that is used is unknown.
     """
     machine, link, fabric = clock.scenario.machine, clock.link, clock.fabric
-    alone = not (size > 1).any()
+    if not (size > 1).any():
+        return nobody(clock)
     members = size.astype(np.float64)
-    if alone:
-        nothing = np.zeros_like(members)
-        return Group(
-            alone=True,
-            size=members,
-            share=nothing,
-            islands=np.ones_like(members),
-            leaving=nothing,
-            latency=nothing,
-            ramp=nothing,
-            ramp_bytes=nothing,
-            fabric_ramp=nothing,
-            inner=nothing,
-            inner_reduce=nothing,
-            outer=nothing,
-            nic=nothing,
-        )
-    domain = np.maximum(machine.scaleup_domain, 1)
-    most, step = np.maximum(size, 1), np.maximum(stride, 1)
-    inside = np.clip(domain // step, 1, most)
-    beside = np.clip(np.maximum(domain, machine.devices_per_node) // step, 1, most)
+    domain = machine.scaleup_domain.astype(np.float64)
+    inside = np.clip(np.floor(domain / stride), 1, members)
+    beside = np.clip(np.floor(np.maximum(domain, machine.devices_per_node) / stride), 1, members)
     islands = np.ceil(members / beside)
     spans = islands > 1
     across = np.where(beside > inside, 1 / (machine.pcie_bandwidth * _PCIE_FRACTION), 0.0)
@@ -109,6 +92,27 @@ def group_of(clock: Clock, size: Bytes, stride: Bytes | int) -> Group:
         inner_reduce=np.maximum(fast / link.all_reduce_gain, across),
         outer=np.where(spans, nic * crowd / beside, 0.0),
         nic=np.where(spans, nic * crowd, 0.0),
+    )
+
+
+def nobody(clock: Clock) -> Group:
+    """Groups of one rank: nothing is sent."""
+    nothing = np.zeros_like(clock.tokens)
+    one = np.ones_like(clock.tokens)
+    return Group(
+        alone=True,
+        size=one,
+        share=nothing,
+        islands=one,
+        leaving=nothing,
+        latency=nothing,
+        ramp=nothing,
+        ramp_bytes=nothing,
+        fabric_ramp=nothing,
+        inner=nothing,
+        inner_reduce=nothing,
+        outer=nothing,
+        nic=nothing,
     )
 
 

@@ -153,7 +153,8 @@ def local_parameters(step: Step) -> Floats:
     sharded = step.policy.sharded
     local = dense / (partition.shard_group if sharded else 1)
     local = local + experts / (partition.expert_shard_group if sharded else 1)
-    return np.broadcast_to(local, partition.shape).max(axis=1, keepdims=True)
+    busiest: Floats = np.broadcast_to(local, partition.shape).max(axis=1, keepdims=True)
+    return busiest
 
 
 def once_a_step(step: Step) -> tuple[Floats, Floats]:

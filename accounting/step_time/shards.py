@@ -10,7 +10,7 @@ from accounting.facts.dtypes import find_dtype
 from accounting.partition import LocalTensor
 from accounting.step_time.blocks import Block
 from accounting.step_time.clock import Clock
-from accounting.step_time.network import Collective, Group, collective_seconds, group_of, wire_bytes
+from accounting.step_time.network import Collective, Group, collective_seconds, group_of, nobody, wire_bytes
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 from accounting.vocabulary import Engine
@@ -123,12 +123,12 @@ def weights_of(clock: Clock, held: list[tuple[LocalTensor, Floats]]) -> Weights:
 
 def block_elements(clock: Clock, unit: int) -> list[tuple[LocalTensor, Floats]]:
     """Tensors of one block of a kind with their elements on a rank. [elements, (N, 1)]"""
-    ep = clock.scenario.layout.ep
-    return [
-        (item, item.elements * (np.ceil(item.tensor.count / ep) if item.tensor.expert else float(item.tensor.count)))
-        for item in clock.partition.local
-        if item.unit == unit
-    ]
+    found = []
+    for item in clock.partition.local:
+        if item.unit == unit:
+            copies = np.ceil(item.tensor.count / clock.scenario.layout.ep) if item.tensor.expert else item.tensor.count
+            found.append((item, (item.elements * copies).astype(np.float64)))
+    return found
 
 
 def _bytes(dtype: str) -> float:
@@ -152,16 +152,25 @@ class Groups:
     whole_experts: Group
 
 
-def groups_of(clock: Clock) -> Groups:
-    """The data-parallel groups and where their members stand."""
+def groups_of(clock: Clock, policy: Policy) -> Groups:
+    """The data-parallel groups the policy uses and where their members stand."""
     layout, partition = clock.scenario.layout, clock.partition
-    spread = layout.ep * layout.etp
+    none, spread = nobody(clock), layout.ep * layout.etp
+    copies, mixed = layout.dp_replicate, clock.architecture.moe is not None
+    if policy.sharded:
+        return Groups(
+            shard=group_of(clock, partition.shard_group, layout.tp),
+            replicate=group_of(clock, copies, layout.tp * partition.shard_group),
+            expert_shard=group_of(clock, partition.expert_shard_group, spread) if mixed else none,
+            whole=none,
+            whole_experts=none,
+        )
     return Groups(
-        shard=group_of(clock, partition.shard_group, layout.tp),
-        replicate=group_of(clock, layout.dp_replicate, layout.tp * partition.shard_group),
-        expert_shard=group_of(clock, partition.expert_shard_group, spread),
-        whole=group_of(clock, layout.dp_replicate * partition.shard_group, layout.tp),
-        whole_experts=group_of(clock, layout.dp_replicate * partition.expert_shard_group, spread),
+        shard=none,
+        replicate=none,
+        expert_shard=none,
+        whole=group_of(clock, copies * partition.shard_group, layout.tp),
+        whole_experts=group_of(clock, copies * partition.expert_shard_group, spread) if mixed else none,
     )
 
 

@@ -38,6 +38,7 @@ def _timing(step: Step) -> Timing:
     parts = {part: sum((row.seconds for row in rows if row.part == part), zero) for part in PARTS}
     waited = jitter(clock, sum(parts.values(), zero))
     rows.append(TimeRow("jitter", "exposed_communication", waited, jitter))
+    rows = [TimeRow(row.key, row.part, np.broadcast_to(row.seconds, zero.shape), row.law) for row in rows]
     parts["exposed_communication"] = parts["exposed_communication"] + waited
     seconds = sum(parts.values(), zero)
     model, hardware = _flops(step)

@@ -20,11 +20,11 @@ class Traffic:
     point_to_point: Floats | float = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(*(getattr(self, item.name) + getattr(other, item.name) for item in fields(self)))
+        return Traffic(*(_sum(getattr(self, item.name), getattr(other, item.name)) for item in fields(self)))
 
     def times(self, factor: Floats | float) -> Traffic:
         """The same, `factor` times."""
-        return Traffic(*(getattr(self, item.name) * factor for item in fields(self)))
+        return Traffic(*(_times(getattr(self, item.name), factor) for item in fields(self)))
 
     def total(self) -> Floats | float:
         """Over all collectives. [byte, (N, 1)]"""
@@ -36,3 +36,18 @@ class Traffic:
             item.name: np.broadcast_to(np.rint(getattr(self, item.name)), (rows, 1)).astype(np.int64)
             for item in fields(self)
         }
+
+
+def _nothing(value: Floats | float) -> bool:
+    return isinstance(value, float) and value == 0.0
+
+
+def _sum(left: Floats | float, right: Floats | float) -> Floats | float:
+    """Without touching an array to add nothing: most collectives are absent."""
+    if _nothing(left):
+        return right
+    return left if _nothing(right) else left + right
+
+
+def _times(value: Floats | float, factor: Floats | float) -> Floats | float:
+    return value if _nothing(value) else value * factor
