@@ -18,11 +18,11 @@ class LogAxis:
     high: float
 
     @classmethod
-    def around(cls, values: list[float], margin: float = 0.06) -> LogAxis:
-        """The axis that holds all (positive) values with `margin` of its length free at both ends."""
+    def around(cls, values: list[float], margin: float = 0.06, below: float = 0.06) -> LogAxis:
+        """The axis that holds all (positive) values, with shares of its length free above and `below` them."""
         low, high = math.log10(min(values)), math.log10(max(values))
-        pad = max((high - low) * margin, 0.08)
-        return cls(10 ** (low - pad), 10 ** (high + pad))
+        length = max(high - low, 0.5)
+        return cls(10 ** (low - length * below), 10 ** (high + length * margin))
 
     def position(self, value: float) -> float:
         """Where a value lies, 0 at the low end and 1 at the high end."""

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from planner.web import format as text
 from planner.web.charts.marker import SHAPES
 from planner.web.charts.scale import LogAxis
+from planner.web.charts.scatter_axes import HEIGHT, Fence, Tick, budget_fence, deadline_fence, with_limit, x_ticks, y_of
 from planner.web.words import Json
 
-HEIGHT = 300
 MOST_POINTS = 400
 _LABEL_ROOM_X, _LABEL_ROOM_Y = 15.0, 20.0
 _RIGHT_EDGE, _LEFT_EDGE = 88.0, 9.0
 _FRONTIER_FROM = 2
-_TICK_ROOM_NARROW = 16.0
+_FAR = 8
+_ROOM_FOR_LABELS = 0.16
 _LABEL_ABOVE_FROM = HEIGHT - 36
 
 
@@ -48,25 +49,6 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """A grid line with its text."""
-
-    at: float
-    label: str
-    wide: bool = False
-
-
-@dataclass(frozen=True)
-class Fence:
-    """A deadline or a budget: where the far side begins, and what it is called."""
-
-    at: float
-    size: float
-    label: str
-    short: str
-
-
-@dataclass(frozen=True)
 class Scatter:
     """The whole figure."""
 
@@ -80,6 +62,8 @@ class Scatter:
     legend: tuple[tuple[str, str], ...]
     title: str
     shown: int
+    far: int
+    """Candidates left out because they cost or last many times what the frontier does."""
     height: int = HEIGHT
 
 
@@ -107,11 +91,12 @@ class Reading:
 
 def scatter(points: Sequence[Json], reading: Reading) -> Scatter | None:
     """Place every fitting, priced point; None where no point has both hours and dollars."""
-    shown = [point for point in points if _drawable(point)][:MOST_POINTS]
-    if not shown:
+    drawable = [point for point in points if _drawable(point)][:MOST_POINTS]
+    if not drawable:
         return None
-    x_axis = LogAxis.around(_with_limit([point["hours"] for point in shown], reading.deadline_hours))
-    y_axis = LogAxis.around(_with_limit([point["usd"] for point in shown], reading.budget_usd))
+    shown = _near_the_frontier(drawable)
+    x_axis = LogAxis.around(with_limit([point["hours"] for point in shown], reading.deadline_hours))
+    y_axis = LogAxis.around(with_limit([point["usd"] for point in shown], reading.budget_usd), below=_ROOM_FOR_LABELS)
     shapes = _shapes(shown)
     front = sorted((point for point in shown if point.get("frontier")), key=lambda point: point["hours"])
     labels = _labels(front, reading, x_axis, y_axis)
@@ -121,13 +106,14 @@ def scatter(points: Sequence[Json], reading: Reading) -> Scatter | None:
         rest=tuple(_mark(point, reading, (x_axis, y_axis), shapes, _NO_LABEL) for point in others),
         front=marks,
         path=_steps(front, x_axis, y_axis, reading.deadline_hours),
-        x_ticks=_x_ticks(x_axis),
-        y_ticks=tuple(Tick(_y(y_axis, at), f"${text.plain(round(at, 4))}") for at in y_axis.ticks()),
-        deadline=_deadline(x_axis, reading.deadline_hours),
-        budget=_budget(y_axis, reading.budget_usd),
+        x_ticks=x_ticks(x_axis),
+        y_ticks=tuple(Tick(y_of(y_axis, at), f"${text.plain(round(at, 4))}") for at in y_axis.ticks()),
+        deadline=deadline_fence(x_axis, reading.deadline_hours),
+        budget=budget_fence(y_axis, reading.budget_usd),
         legend=_legend(shapes, reading.names),
         title=_title(front),
         shown=len(shown),
+        far=len(drawable) - len(shown),
     )
 
 
@@ -135,12 +121,16 @@ def _drawable(point: Json) -> bool:
     return bool(point.get("fits", True)) and (point.get("hours") or 0) > 0 and (point.get("usd") or 0) > 0
 
 
-def _with_limit(values: list[float], limit: float | None) -> list[float]:
-    """A limit near the points is part of the picture; one far away would squeeze them, so it is only said in words."""
-    near = 4
-    if limit and min(values) / near <= limit <= max(values) * near:
-        return [*values, limit]
-    return values
+def _near_the_frontier(points: list[Json]) -> list[Json]:
+    """Points so far off that they would squeeze the frontier into a corner are left out, and counted."""
+    own = [point for point in points if _has_a_name(point)] or points
+    usd, hours = _FAR * min(point["usd"] for point in own), _FAR * max(point["hours"] for point in own)
+    return [point for point in points if _has_a_name(point) or (point["usd"] <= usd and point["hours"] <= hours)]
+
+
+def _has_a_name(point: Json) -> bool:
+    """On the frontier, or one of the options."""
+    return bool(point.get("frontier")) or point.get("rank") is not None
 
 
 def _shapes(points: Sequence[Json]) -> dict[str, str]:
@@ -161,22 +151,6 @@ def _legend(shapes: Mapping[str, str], names: Mapping[str, str]) -> tuple[tuple[
     return tuple(own)
 
 
-def _y(axis: LogAxis, usd: float) -> float:
-    return HEIGHT * (1 - axis.position(usd))
-
-
-def _x_ticks(axis: LogAxis) -> tuple[Tick, ...]:
-    """Hours across; a tick close to the last one on a narrow page shows on wide ones only."""
-    found: list[Tick] = []
-    shown = -100.0
-    for hours in axis.ticks():
-        at = 100 * axis.position(hours)
-        wide = at - shown < _TICK_ROOM_NARROW
-        shown = shown if wide else at
-        found.append(Tick(at, f"{text.plain(round(hours, 4))}{text.NBSP}h", wide))
-    return tuple(found)
-
-
 def _mark(
     point: Json, reading: Reading, axes: tuple[LogAxis, LogAxis], shapes: Mapping[str, str], label: _Label
 ) -> Mark:
@@ -188,7 +162,7 @@ def _mark(
     )
     return Mark(
         x=100 * axes[0].position(point["hours"]),
-        y=_y(axes[1], point["usd"]),
+        y=y_of(axes[1], point["usd"]),
         shape=shapes[slug],
         state="on" if chosen else "f" if point.get("frontier") else "",
         href="" if rank is None else reading.links.get(rank, ""),
@@ -209,7 +183,7 @@ def _labels(front: Sequence[Json], reading: Reading, x_axis: LogAxis, y_axis: Lo
     placed: list[tuple[float, float]] = []
     found: dict[int, _Label] = {}
     for point in wanted:
-        at = (100 * x_axis.position(point["hours"]), _y(y_axis, point["usd"]))
+        at = (100 * x_axis.position(point["hours"]), y_of(y_axis, point["usd"]))
         if id(point) in found or any(_near(at, other) for other in placed):
             continue
         placed.append(at)
@@ -236,20 +210,6 @@ def _steps(front: Sequence[Json], x_axis: LogAxis, y_axis: LogAxis, deadline: fl
     if deadline and x_axis.low <= deadline <= x_axis.high and 100 * x_axis.position(deadline) > at[-1][0]:
         path += f"H{100 * x_axis.position(deadline):.2f}"
     return path
-
-
-def _deadline(axis: LogAxis, limit: float | None) -> Fence | None:
-    if not limit or not axis.low <= limit <= axis.high:
-        return None
-    at = 100 * axis.position(limit)
-    return Fence(at, 100 - at, f"after the {text.plain(limit)}{text.NBSP}h deadline", "too late")
-
-
-def _budget(axis: LogAxis, limit: float | None) -> Fence | None:
-    if not limit or not axis.low <= limit <= axis.high:
-        return None
-    at = _y(axis, limit)
-    return Fence(at, at, f"above the {text.money(limit)} budget", "too dear")
 
 
 def _title(front: Sequence[Json]) -> str:
