@@ -62,6 +62,7 @@ def _at_the_body(fault: Fault) -> Fault:
 
 
 def _made_name(config: dict[str, object]) -> str:
-    """The kind of model and the digest of its config: no text of a stranger becomes part of a name unchecked."""
-    kind = re.sub(r"[^a-z0-9]+", "-", str(config.get("model_type", "")).lower()[:40]).strip("-")
-    return f"{kind or 'model'}-{digest_of(canonical_text(config))[:DIGEST_DIGITS]}"
+    """The kind of model, where it looks like one, and the digest of its config: no stranger's text becomes a name."""
+    kind = config.get("model_type")
+    known = isinstance(kind, str) and re.fullmatch(r"[a-z][a-z0-9_]{0,39}", kind)
+    return f"{kind if known else 'model'}-{digest_of(canonical_text(config))[:DIGEST_DIGITS]}"

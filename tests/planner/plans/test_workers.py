@@ -32,7 +32,8 @@ SMALL = {
     "workload": {"tokens": 1_000_000_000, "sequence_length": 4096, "global_batch_tokens": 1_048_576},
     "hardware": {"accelerators": ["h100-sxm5-80gb"], "pricing": ["on-demand"], "max_count": 16},
     "engines": ["fsdp2"],
-    "search": {"zero_stages": [3], "tp": [1], "pp": [1], "cp": [1], "ep": [1], "micro_batch_sizes": [1], "recompute": ["none"]},
+    "search": {"zero_stages": [3], "tp": [1], "pp": [1], "cp": [1], "ep": [1], "micro_batch_sizes": [1],
+               "recompute": ["none"]},
     "options": 2,
 }  # fmt: skip
 HOLD = """

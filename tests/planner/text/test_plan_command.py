@@ -37,7 +37,8 @@ OPTION: dict[str, Any] = {
     "device_bytes": 73_014_444_032,
     "headroom_bytes": 1,
     "explanation": "cheapest of 388",
-    "memory": {"capacity_bytes": 85_520_809_984, "device_bytes": 73_014_444_032, "device_bytes_band": [7 * 10**10, 74 * 10**9]},
+    "memory": {"capacity_bytes": 85_520_809_984, "device_bytes": 73_014_444_032,
+               "device_bytes_band": [7 * 10**10, 74 * 10**9]},
     "offer": {"provider": "lambda", "region": "us", "pricing": "on-demand"},
 }  # fmt: skip
 
