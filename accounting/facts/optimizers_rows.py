@@ -135,6 +135,15 @@ STEP = Slot(name="step", extent="scalar", storage="fp32", host=True, device_when
 """torch's 0-d fp32 counter: on the host unless a kernel on the device must read it."""
 
 
+STEPS_RUN = Option(
+    name="steps",
+    kind="integer",
+    minimum=1,
+    nullable=True,
+    help="Optimizer steps already run, where the state grows over the first ones; null = grown full.",
+)
+
+
 def moments(count: int, storage: str = "parameter", *, where: str = "all", when: str | None = None) -> Slot:
     """`count` full-size buffers per tensor."""
     return Slot(name="moments", count=count, storage=storage, where=where, when=when)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from accounting.facts.optimizers_rows import Constant, Optimizer, Slot, moments
+from accounting.facts.optimizers_rows import STEPS_RUN, Constant, Optimizer, Slot, moments, size
 
 _SUFFIX = "-pytorch-optimizer"
 _CAVEAT = "Defaults of pytorch_optimizer 4.1.0; the moments follow the parameters' dtype."
@@ -36,7 +36,7 @@ _UNIFORM: dict[int, str] = {
     "DualAdam Ano AvaGrad FTRL Grams SimplifiedAdEMAMix ScheduleFreeAdamW ScheduleFreeRAdam AdaMuon TAM GaLore Fira "
     "APOLLO AdamWSN EmoNavi AdaDelta AdaMax",
     3: "AdEMAMix MARS GrokFastAdamW Ranger AdaMod AdaTAM Adai AdamG AggMo DiffGrad ApolloDQN VSGD BSAM",
-    4: "Adan AdaPNM AdaShift AdaSmooth",
+    4: "Adan AdaPNM AdaSmooth",
     5: "Ranger21",
 }
 """Full-size buffers per parameter, nothing else."""
@@ -86,6 +86,12 @@ def _hybrid(*hidden: Slot) -> tuple[Slot, ...]:
 
 
 _SHAPED = (
+    _row(
+        "AdaShift",
+        (moments(2), Slot(name="gradient_queue", extent="queue")),
+        options=(size("keep_num", 10, "Gradients kept."), STEPS_RUN),
+        caveat="Keeps a queue of whole gradients: ten of them after ten steps, twelve buffers in all.",
+    ),
     _row("FAdam", (moments(2, "fp32"),), state_rule="fp32"),
     _row("StableAdamW", (moments(1), moments(1, "fp32"))),
     _row(

@@ -10,6 +10,7 @@ from typing import Any
 
 from accounting.facts.optimizers_rows import (
     STEP,
+    STEPS_RUN,
     Constant,
     Optimizer,
     Slot,
@@ -184,7 +185,7 @@ TORCH_ROWS = (
         options=(
             size("history_size", 100, "Pairs of steps and gradient changes kept."),
             size("max_iter", 20, "Inner iterations of one step; the history grows with each.", minimum=2),
-            size("steps", 2, "Optimizer steps already run: the history fills up over the first ones."),
+            STEPS_RUN,
         ),
         temporaries=(Temporary(kind="foreach", copies=3.0),),
         caveat="State is a history of full-size vectors, not a number of bytes per parameter; it needs a closure that "

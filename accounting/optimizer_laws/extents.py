@@ -71,13 +71,20 @@ def sliced(view: TensorView, options: Options) -> Bytes:
 
 
 def history_pairs(options: Options) -> int:
-    """Pairs that LBFGS holds after the steps run so far: min(history_size, inner iterations - 1)."""
-    return int(min(options["history_size"], options["steps"] * options["max_iter"] - 1))
+    """Pairs that LBFGS holds: history_size, or inner iterations - 1 where the steps run so far made fewer."""
+    run = options["steps"]
+    return int(options["history_size"] if run is None else min(options["history_size"], run * options["max_iter"] - 1))
 
 
 def history(view: TensorView, options: Options) -> Bytes:
     """(2·pairs + 2)·n: differences of steps and of gradients, the direction and the last gradient."""
     return (2 * history_pairs(options) + 2) * view.elements
+
+
+def queue(view: TensorView, options: Options) -> Bytes:
+    """A gradient per step run, up to `keep_num`."""
+    run = options["steps"]
+    return view.elements * int(options["keep_num"] if run is None else min(options["keep_num"], run))
 
 
 def smaller_side_squared(view: TensorView, options: Options) -> Bytes:
@@ -217,12 +224,24 @@ EXTENTS: Mapping[str, Extent] = MappingProxyType(
     {
         function.__name__: function
         for function in (
-            *(full, scalar, dimensions, factored, rows, sides, flat_sides, sliced, history, smaller_side_squared),
+            *(
+                full,
+                scalar,
+                dimensions,
+                factored,
+                rows,
+                sides,
+                flat_sides,
+                sliced,
+                history,
+                queue,
+                smaller_side_squared,
+            ),
             *(all_squares, squares, merged_squares, triangles, kron_factors, block_squares),
             *(projector, projector_whole, low_rank, low_rank_factored, random_projector, random_low_rank, log_rank),
             adam_mini,
         )
     }
 )
-SHAPE_FREE = frozenset({"full", "scalar", "history", "sliced"})
+SHAPE_FREE = frozenset({"full", "scalar", "history", "queue", "sliced"})
 """Extents that an element count alone decides."""

@@ -169,6 +169,8 @@ def _resolve(row: Row) -> tuple[Optimizer, dict[str, Any], int]:
         alias = find_alias(TRAINER.get(word, word))
         implied = {"embeddings_32bit": True} if word in EMBEDDINGS_BY_TRAINER else {}
         return OPTIMIZERS[alias.optimizer], {**alias.options, **implied, **options}, 2
+    if row.title in {"LBFGS", "AdaShift"}:
+        options["steps"] = 2  # the measurement's
     name = RENAMED.get((row.library, row.title)) or TITLES[row.library, row.title]
     return OPTIMIZERS[name], options, 1
 

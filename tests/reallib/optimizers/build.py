@@ -6,6 +6,7 @@ Nothing here is imported before the real libraries are known to be installed.
 from __future__ import annotations
 
 import importlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any
@@ -103,6 +104,11 @@ def _adam_mini(optimizer: Optimizer, options: dict[str, Any], named: Named) -> l
     return [real_class(optimizer)(named_parameters=pairs, lr=1e-4, dim=64, n_heads=4, verbose=False)]
 
 
+def _lbfgs(optimizer: Optimizer, options: dict[str, Any], named: Named) -> list[Any]:
+    # A larger rate: pairs of steps too small to tell apart are not kept.
+    return [torch.optim.LBFGS([parameter for _, parameter, _ in named], lr=1e-3, **options)]
+
+
 def _lomo(optimizer: Optimizer, options: dict[str, Any], named: Named) -> list[Any]:
     module = torch.nn.Module()
     for index, (_, parameter, _) in enumerate(named):
@@ -151,6 +157,7 @@ SPECIAL: dict[str, Callable[..., list[Any]]] = {
     "adafactor-hf": _adafactor,
     "prodigy": _prodigy,
     "adam-mini": _adam_mini,
+    "lbfgs": _lbfgs,
     "lomo": _lomo,
     "adalomo": _lomo,
 }
@@ -218,7 +225,7 @@ def _reachable(value: Any, seen: set[int], depth: int = 0) -> Iterator[torch.Ten
     seen.add(id(value))
     if isinstance(value, dict):
         children: Any = value.values()
-    elif isinstance(value, list | tuple | set):
+    elif isinstance(value, list | tuple | set | deque):
         children = value
     elif type(value).__module__.split(".")[0] in {"builtins", "collections", "weakref", "logging", "functools"}:
         return

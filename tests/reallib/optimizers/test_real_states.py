@@ -44,6 +44,8 @@ STRUCTURED = (*MATRICES, *VECTORS, *CONVOLUTIONS)
 NO_CONVOLUTIONS = {"lomo", "adalomo", "adam-mini", "apollo-adamw", "galore-adamw", "galore-adamw-8bit"}
 STRUCTURED_LIBRARIES = {"pytorch_optimizer", "heavyball", "galore-torch", "apollo-torch", "adam-mini", "lomo-optim"}
 GROUPED = {"galore-torch", "apollo-torch"}
+STEPS_RUN_HERE = {"lbfgs", "adashift-pytorch-optimizer"}
+"""Their state grows with the steps; two are run here."""
 DEFAULT_OPTIONS: dict[str, dict[str, Any]] = {
     **{name: {"momentum": 0.9} for name in ("sgd-8bit", "sgd-bitsandbytes", "lars-8bit", "lars")},
     **{name: {"rank": 16} for name in ("galore-adamw", "galore-adafactor", "galore-adamw-8bit", "apollo-adamw")},
@@ -69,7 +71,10 @@ UNLISTED: tuple[tuple[str, dict[str, Any]], ...] = (
 FP32_ONLY = {"lbfgs"}
 SPARSE = {"sparse-adam"}
 """Needs sparse gradients: covered by the measured table."""
-FIRST_DIFFERENCE_IS_THEIRS: dict[str, str] = {}
+THEIR_ERROR = {("psgd-pro-heavyball", "bf16"): "expected scalar type Float but found BFloat16"}
+"""Run eagerly, its preconditioner mixes dtypes on some shapes."""
+STILL_A_FLOAT = {"dadaptadan-pytorch-optimizer": 4}
+"""Its step size is a Python float until it first grows, then a tensor of four bytes."""
 
 
 def _available(library: str, modules: dict[str, str]) -> bool:
@@ -85,7 +90,7 @@ def real() -> Iterator[ModuleType]:
     torch.set_num_threads(1)
     patch = pytest.MonkeyPatch()
     # Their compiled or device-only calls, on a CPU without a compiler; none touches state.
-    patch.setattr(torch, "compile", lambda function=None, **_: function or (lambda inner: inner))
+    patch.setattr(torch, "compile", _uncompiled)
     patch.setattr(torch.cuda, "synchronize", lambda *_, **__: None)
     patch.setattr(torch.Tensor, "cuda", lambda self, *_, **__: self)
     patch.setenv("TORCH_COMPILE_DISABLE", "1")
@@ -99,6 +104,14 @@ def real() -> Iterator[ModuleType]:
         spec.loader.exec_module(module)
     yield module
     patch.undo()
+
+
+def _same(function: Any) -> Any:
+    return function
+
+
+def _uncompiled(function: Any = None, **_: object) -> Any:
+    return function or _same
 
 
 def _tensors(optimizer: Optimizer) -> tuple[tuple[str, tuple[int, ...], str], ...]:
@@ -143,7 +156,15 @@ def _check(real: ModuleType, name: str, options: dict[str, Any], dtype: str) -> 
         pytest.skip(f"{name} does not step these gradients")
     if optimizer.parameter_dtypes and short not in optimizer.parameter_dtypes:
         pytest.skip(f"{name} refuses {short} parameters, as its row says")
-    assert _held(real, optimizer, options, dtype) == _predicted(optimizer, options, {"fp32": 4, "bf16": 2}[short])
+    steps = {"steps": 2} if name in STEPS_RUN_HERE else {}
+    expected = _predicted(optimizer, {**options, **steps}, {"fp32": 4, "bf16": 2}[short])
+    try:
+        held = _held(real, optimizer, options, dtype)
+    except RuntimeError as error:
+        if THEIR_ERROR.get((name, short)) != str(error):
+            raise
+        pytest.skip(f"the library's own step fails: {error}")
+    assert held == expected or expected - held == STILL_A_FLOAT.get(name)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
