@@ -174,6 +174,6 @@ def test_a_real_optimizer_holds_the_bytes_of_its_row(real: ModuleType, name: str
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize(("name", "options"), UNLISTED, ids=lambda value: str(value))
+@pytest.mark.parametrize(("name", "options"), UNLISTED, ids=str)
 def test_option_sets_that_no_table_lists(real: ModuleType, name: str, options: dict[str, Any], dtype: str) -> None:
     _check(real, name, options, dtype)
