@@ -58,6 +58,8 @@ class EngineRow:
     """Host time of one exchange between pipeline stages."""
     tensor_parallel_exposed: float
     """Share of tensor-parallel collectives that no computation hides."""
+    tensor_parallel_across: float
+    """Cost of a tensor-parallel collective that spans nodes, over a large collective's (small, blocking messages)."""
     expert_parallel_exposed: float
     """Share of dispatch and combine that no computation hides."""
     link_efficiency: float
@@ -98,6 +100,10 @@ class KernelRow:
     """Attention probabilities where they are written out, forward. [byte per score]"""
     host: float
     """Host time of a block, over the eager one."""
+    accumulate: float
+    """Adding one micro-batch's gradients to the accumulated ones. [byte per parameter, fp32 gradients]"""
+    routed: float
+    """Sorting a token's copies to its experts and back. [byte per copy and hidden unit]"""
     products: float
     """Speed of matrix products over the device's own (launch gaps, library, layout)."""
     attention: float

@@ -36,7 +36,7 @@ def _activation_bytes(clock: Clock, kind: LayerKind) -> Floats:
     if not kind.mixture or shape.moe is None:
         return per_unit * shape.ffn_size / clock.tp
     width = shape.moe.top_k * shape.moe.expert_ffn_size + shape.moe.shared_ffn_size
-    routed = 8.0 * shape.moe.top_k * shape.hidden_size
+    routed = kernel.routed * shape.moe.top_k * shape.hidden_size
     return (per_unit * width + routed) / clock.tp
 
 

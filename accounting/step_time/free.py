@@ -8,8 +8,8 @@ from accounting.step_time.fit import Free, Observation
 
 _DEVICE = {
     "gemm_efficiency": (0.12, 0.97),
-    "attention_forward": (0.3, 0.85),
-    "attention_backward": (0.3, 0.8),
+    "attention_forward": (0.12, 0.85),
+    "attention_backward": (0.1, 0.8),
     "memory_efficiency": (0.12, 0.95),
     "gemm_padding": (0.5, float("inf")),
     "host_factor": (0.3, float("inf")),
@@ -22,6 +22,7 @@ _ENGINE = {
     "host_micro_batch_seconds": (1.0, float("inf")),
     "host_exchange_seconds": (1.0, float("inf")),
     "tensor_parallel_exposed": (0.4, 1.5),
+    "tensor_parallel_across": (0.7, float("inf")),
     "expert_parallel_exposed": (0.4, 1.0),
     "pipeline_exposed": (0.5, 2.0),
     "overlap": (0.3, 1.0),
@@ -34,6 +35,8 @@ _KERNEL = {
     "logits": (0.4, float("inf")),
     "scores": (0.4, float("inf")),
     "host": (0.5, float("inf")),
+    "accumulate": (0.4, 12.0),
+    "routed": (0.4, float("inf")),
     "products": (0.08, 1.15),
     "attention": (0.2, 1.6),
 }

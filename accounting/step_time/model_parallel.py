@@ -29,6 +29,7 @@ def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
         seconds = np.where(sequence, 2 * collective_seconds(clock, Collective.ALL_GATHER, size, group), seconds)
     if not sequence.all():
         seconds = np.where(sequence, seconds, collective_seconds(clock, Collective.ALL_REDUCE, size, group))
+    seconds = seconds * np.where(group.islands > 1, clock.engine.tensor_parallel_across, 1.0)
     exposed = clock.engine.tensor_parallel_exposed
     exposed *= _ASYNC_EXPOSED if clock.scenario.recipe.options.enable_async_tensor_parallel else 1.0
     half = pairs * wire_bytes(Collective.ALL_GATHER, size, group)

@@ -121,7 +121,7 @@ def jitter(clock: Clock, busy: Floats) -> Floats:
 def accumulation(step: Step) -> Floats:
     """Adding a micro-batch's gradients to the accumulated ones. [second, (N, 1)]
 
-    (2·g + 2 B)·parameters/W where a rank holds them whole; engines that reduce each micro-batch add only to a shard.
+    bytes·parameters/W where a rank holds them whole; engines that reduce each micro-batch add only to a shard.
     Source: Megatron-LM main_grad; DeepSpeed's accumulation buffers.
     """
     clock, precision = step.clock, step.clock.scenario.recipe.precision
@@ -130,7 +130,7 @@ def accumulation(step: Step) -> Floats:
     if any(shard.moves.weights.trainable_experts is not None for shard in step.sharded):
         elements = elements + step.over_shards(lambda s: _or_nothing(s.moves.weights.trainable_experts))
     ways = clock.partition.shard_group if step.policy.reduces_every_micro_batch and step.policy.sharded else 1
-    return elements * (2 * held + 2.0) / ways / clock.memory_rate
+    return elements * clock.kernel.accumulate * held / 4.0 / ways / clock.memory_rate
 
 
 def _or_nothing(value: Floats | None) -> Floats:
