@@ -68,7 +68,8 @@ def test_one_row_by_its_slug_in_any_case(owner: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["cursor=AAAA", "cursor=%00", "cursor=" + "A" * 3000, "cursor=W10", "min_memory_bytes=-1", "min_memory_bytes=x",
+    "query", ["cursor=AAAA", "cursor=%00", "cursor=" + "A" * 3000, "cursor=W10", "min_memory_bytes=-1",
+              "min_memory_bytes=x",
               "min_memory_bytes=" + "9" * 400, "search=x", "ordering=-password", "page=1"]
 )  # fmt: skip
 def test_a_query_that_means_nothing_is_a_problem(owner: Caller, query: str) -> None:
