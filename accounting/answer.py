@@ -12,6 +12,7 @@ from accounting.cost import MILLION, SECONDS_PER_HOUR
 from accounting.how import how_of
 from accounting.ledger import MOMENTS, Moment, Row
 from accounting.memory.outside import checkpoint_bytes, host_bytes_per_node, nvme_bytes_per_node
+from accounting.memory.ranks import rank_answer
 from accounting.optimizer_laws import needs_shapes
 from accounting.version import ENGINE_VERSION
 from accounting.vocabulary import Bucket, Phase
@@ -55,6 +56,7 @@ def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
     device = int(estimate.device_bytes[index, 0])
     limit = int(estimate.limit_bytes[index, 0])
     known = estimate.context.has_activations
+    worst_rank, ranks = rank_answer(estimate.scenario, estimate.context, index, stage)
     weights, full = checkpoint_bytes(estimate.context)
     high = int(estimate.device_bytes_high[index, 0])
     peak_moment = moments[peak_phase]
@@ -75,7 +77,12 @@ def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
         "headroom_bytes": None if capacity < 0 else capacity - device,
         "host_bytes_per_node": int(host_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
         "nvme_bytes_per_node": int(nvme_bytes_per_node(estimate.context)[index, 0]),
-        "worst_rank": {"pipeline_stage": stage, "why": why_worst(estimate, index, stage)},
+        "worst_rank": {
+            "pipeline_stage": stage,
+            "data_parallel_rank": worst_rank,
+            "why": why_worst(estimate, index, stage),
+        },
+        "data_parallel_ranks": ranks,
         "stages": stages(estimate, index),
         "checkpoint_bytes": {"weights": weights, "full": full},
     }

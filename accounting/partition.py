@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.implementation import runs_modules
 from accounting.model.tensors import Inventory, LayerKind, Tensor
 from accounting.scenario import EVENLY_SPREAD, Layout, Recipe, Scenario
 from accounting.schedules import live_chunks
@@ -29,6 +30,8 @@ class LocalTensor:
     """How many of them the rank of each stage holds, (N, S)."""
     unit: int
     """Index of the wrapped unit it belongs to: a layer kind, or -1 for the root (embeddings, final norm, head)."""
+    leading: bool = False
+    """Stands before the blocks."""
 
     @property
     def elements(self) -> Bytes:
@@ -98,8 +101,8 @@ class Partition:
 def partition_of(scenario: Scenario) -> Partition:
     """Split the recipe's model over the layout's ranks.
 
-    Uneven pipelines: the first (layers mod stages) stages take one block more unless the recipe gives `stage_layers`.
-    Source: Narayanan 2021 §2 (pipeline, tensor), Megatron-LM MoE README (expert groups).
+    Uneven pipelines: `stage_layers` where the recipe gives them; stages of equal cost (nanotron); else the first
+    (layers mod stages) stages take one block more. Source: Narayanan 2021 §2 (pipeline, tensor), Megatron-LM MoE README (expert groups).
     """
     recipe, layout = scenario.recipe, scenario.layout
     inventory = recipe.inventory
@@ -134,23 +137,53 @@ def _kind_layers(
     total = len(inventory.pattern)
     if recipe.stage_layers is not None:
         ends = np.cumsum(np.asarray(recipe.stage_layers, dtype=np.int64)).reshape(1, -1)
-        starts = ends - np.asarray(recipe.stage_layers, dtype=np.int64)
-        spans = [(starts, ends)]
+        spans = [(ends - np.asarray(recipe.stage_layers, dtype=np.int64), ends)]
+    elif runs_modules(recipe) and recipe.schedule is not Schedule.INTERLEAVED:
+        spans = [spans_by_cost(recipe, layout, total, active.shape[1])]
     else:
-        chunks = layout.pp * np.where(recipe.schedule is Schedule.INTERLEAVED, layout.vpp, 1)
-        base, extra = total // chunks, total % chunks
-        spans = []
-        for virtual in range(int((chunks // layout.pp).max())):
-            index = virtual * layout.pp + stage
-            start = index * base + np.minimum(index, extra)
-            size = np.where((index < chunks) & (virtual < chunks // layout.pp), base + (index < extra), 0)
-            spans.append((np.minimum(start, total), np.minimum(start + size, total)))
+        spans = _even_spans(recipe, layout, total, stage)
     counts = []
     for kind in range(len(inventory.kinds)):
         before = np.concatenate([[0], np.cumsum(np.asarray(inventory.pattern) == kind)]).astype(np.int64)
         held = sum((before[end] - before[start] for start, end in spans), np.zeros(active.shape, dtype=np.int64))
         counts.append(np.where(active, held, 0))
     return tuple(counts)
+
+
+def _even_spans(recipe: Recipe, layout: Layout, total: int, stage: Bytes) -> list[tuple[Bytes, Bytes]]:
+    """Where each stage's chunks start and end when blocks are spread evenly, one chunk a virtual stage."""
+    chunks = layout.pp * np.where(recipe.schedule is Schedule.INTERLEAVED, layout.vpp, 1)
+    base, extra = total // chunks, total % chunks
+    spans = []
+    for virtual in range(int((chunks // layout.pp).max())):
+        index = virtual * layout.pp + stage
+        start = index * base + np.minimum(index, extra)
+        size = np.where((index < chunks) & (virtual < chunks // layout.pp), base + (index < extra), 0)
+        spans.append((np.minimum(start, total), np.minimum(start + size, total)))
+    return spans
+
+
+def spans_by_cost(recipe: Recipe, layout: Layout, total: int, stages: int) -> tuple[Bytes, Bytes]:
+    """Where each stage starts and ends when stages are cut by the cost of their matrices, the head counted as a block.
+
+    A stage is closed by the first block that lifts the running cost over its share. Source: nanotron models.base.build_model
+    and get_block_compute_costs (4 · heads · head dim · hidden + 3 · ffn · hidden; vocabulary · hidden).
+    """
+    architecture = recipe.model.architecture
+    assert architecture is not None
+    h = architecture.hidden_size
+    block = 4 * architecture.heads * architecture.head_dim * h + 3 * architecture.ffn_size * h
+    whole = block * total + architecture.vocab_size * h
+    ends = np.full((len(layout.pp), stages), total, dtype=np.int64)
+    for depth in np.unique(layout.pp):
+        closed, cut = [], 0
+        for index in range(total):
+            if (index + 1) * block * depth > whole * (cut + 1) and cut < depth - 1:
+                cut += 1
+                closed.append(index + 1)
+        rows = layout.pp[:, 0] == depth
+        ends[rows, : len(closed)] = closed
+    return np.concatenate([np.zeros_like(ends[:, :1]), ends[:, :-1]], axis=1), ends
 
 
 def _local_tensors(
@@ -171,7 +204,7 @@ def _local_tensors(
             continue
         on_both = tied and tensor.role == "embedding" and bool(inventory.last)
         copies = (first | last if on_both else first) * np.int64(tensor.count)
-        held.append(LocalTensor(tensor, _local_dims(tensor, layout), copies, -1))
+        held.append(LocalTensor(tensor, _local_dims(tensor, layout), copies, -1, leading=True))
     held += [
         LocalTensor(tensor, _local_dims(tensor, layout), last * np.int64(tensor.count), -1) for tensor in inventory.last
     ]

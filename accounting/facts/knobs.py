@@ -95,14 +95,14 @@ def _flag(
     return Knob(name=name, kind=KnobKind.FLAG, default=default, help=help, engines=engines, needs=needs)
 
 
-def _elements(name: str, default: str, help: str, needs: Condition) -> Knob:
+def _elements(name: str, default: str, help: str, needs: Condition, low: int = 1) -> Knob:
     return Knob(
         name=name,
         kind=KnobKind.WHOLE,
         default=default,
         help=help,
         engines=(Engine.DEEPSPEED,),
-        low=1,
+        low=low,
         high=MAX_ELEMENTS,
         needs=needs,
     )
@@ -274,7 +274,7 @@ _ROWS = (
     _elements("stage3_max_live_parameters", "1,000,000,000", "gathered parameters kept resident", _STAGE_3),
     _elements("stage3_max_reuse_distance", "1,000,000,000", "keep a parameter that is used again sooner", _STAGE_3),
     _elements("stage3_prefetch_bucket_size", "50,000,000", "parameters gathered ahead", _STAGE_3),
-    _elements("stage3_param_persistence_threshold", "100,000", "smaller parameters are never sharded", _STAGE_3),
+    _elements("stage3_param_persistence_threshold", "100,000", "smaller parameters are never sharded", _STAGE_3, 0),
     # recompute and parallelism
     Knob(
         name="recompute_modules",

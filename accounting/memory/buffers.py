@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from accounting.facts.dtypes import itemsize
-from accounting.facts.frameworks import DEEPSPEED, DeepSpeedDefaults
+from accounting.facts.frameworks import COLLECTIVES_IN_FLIGHT, DEEPSPEED, DeepSpeedDefaults
 from accounting.ledger import (
-    BACKWARD_MOMENTS,
     BACKWARD_LOSS,
+    BACKWARD_MOMENTS,
     FIRST_BLOCK,
     FIRST_GATHER,
     FORWARD_BLOCK,
@@ -135,7 +135,8 @@ def persistent_parameters(context: Context) -> ByMoment:
     recipe = context.recipe
     if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != 3:
         return {}
-    threshold = recipe.options.stage3_param_persistence_threshold or DEEPSPEED.param_persistence_threshold
+    given = recipe.options.stage3_param_persistence_threshold
+    threshold = DEEPSPEED.param_persistence_threshold if given is None else given
     total = context.zero
     for item in context.trainable:
         group = context.partition.shard_group
@@ -197,6 +198,41 @@ def megatron_units(context: Context) -> ByMoment:
     return dict.fromkeys(FORWARD_MOMENTS, weights) | dict.fromkeys(BACKWARD_MOMENTS, weights + grads)
 
 
+def tensor_parallel_buffers(context: Context) -> ByMoment:
+    """Full-sequence buffers of tensor parallelism out of torch collectives.
+
+    bytes = (4 · tokens · hidden: two gather buffers kept for good) + without a pipeline 56 · tokens · hidden, at most
+    8 · blocks: inputs of reduce-scatters whose release waits for the communication stream while the host runs ahead
+
+    Alive: forward, backward, where tp > 1 with sequence parallelism. A pipeline's receives stop the host, so nothing piles
+    up. Source: nanotron MemoryBuffer, _RowLinearAsyncCommunication; torch record_stream; depth measured (facts.frameworks).
+    """
+    architecture = context.recipe.model.architecture
+    if architecture is None or not context.numerics.modules:
+        return {}
+    one = context.partition.tokens * context.numerics.compute * architecture.hidden_size
+    waiting = np.minimum(COLLECTIVES_IN_FLIGHT, 4 * context.partition.layers) * (context.layout.pp == 1)
+    held = np.where(context.layout.sequence_parallel & (context.layout.tp > 1), one * (2 + waiting), 0)
+    return dict.fromkeys((FORWARD_BLOCK, FORWARD_LOSS, *BACKWARD_MOMENTS), held * context.partition.active)
+
+
+def separate_gradients(context: Context) -> ByMoment:
+    """16-bit gradients of one micro-batch beside the fp32 accumulation buffer.
+
+    bytes = 2 · elements on the rank; between micro-batches their place in the allocator stays cut up
+
+    Alive: backward; with accumulation the next forward as well. Source: nanotron FP32GradientAccumulator (half gradients
+    are added and dropped after the whole backward).
+    """
+    if not context.numerics.modules:
+        return {}
+    whole = context.trainable_elements * itemsize(context.recipe.precision.parameters)
+    early = np.where(context.layout.micro_batches > 1, whole, 0)
+    return dict.fromkeys((FORWARD_BLOCK, FORWARD_LOSS, BACKWARD_LOSS, LAST_BLOCK), early) | dict.fromkeys(
+        (NEXT_BLOCK, FIRST_BLOCK), np.maximum(early, whole - context.block_elements)
+    ) | {REDUCTION: whole}
+
+
 BUFFER_LINES: tuple[Line, ...] = (
     Line("buffers.gathered_units", Bucket.COMMUNICATION_BUFFERS, gathered_units),
     Line("buffers.reduce_buckets", Bucket.COMMUNICATION_BUFFERS, reduce_buckets),
@@ -205,4 +241,6 @@ BUFFER_LINES: tuple[Line, ...] = (
     Line("buffers.megatron_units", Bucket.COMMUNICATION_BUFFERS, megatron_units),
     Line("buffers.pipeline_exchange", Bucket.COMMUNICATION_BUFFERS, pipeline_exchange),
     Line("buffers.context_exchange", Bucket.COMMUNICATION_BUFFERS, context_exchange),
+    Line("buffers.tensor_parallel", Bucket.COMMUNICATION_BUFFERS, tensor_parallel_buffers),
+    Line("temporaries.separate_gradients", Bucket.TEMPORARIES, separate_gradients),
 )

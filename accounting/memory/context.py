@@ -10,15 +10,13 @@ import numpy as np
 
 from accounting.facts.dtypes import itemsize, stored_bytes, tensor_constant_bytes
 from accounting.memory.blocks import BlockBytes, block_bytes
+from accounting.memory.held import HeldTensors
 from accounting.memory.numerics import Numerics, numerics_of
-from accounting.memory.sharding import Cut, Law, Piece, cut_pieces, law_of, stored_elements, whole_pieces
-from accounting.optimizer_laws import ModelFacts, TensorView
-from accounting.partition import LocalTensor, Partition, partition_of
-from accounting.scenario import Layout, Recipe, Scenario
+from accounting.memory.sharding import Cut
+from accounting.partition import LocalTensor, Partition
+from accounting.scenario import Scenario
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Engine, Place, RecomputeMode
-
-PERSISTENT_GRADIENT_ENGINES = (Engine.MEGATRON,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,72 +40,12 @@ class StageActivations:
     """Bytes of `held` that wait in host memory."""
 
 
-class Context:
+class Context(HeldTensors):
     """A scenario with its partition and the parts that lines share."""
 
-    def __init__(self, scenario: Scenario, partition: Partition | None = None) -> None:
-        self.scenario = scenario
-        self.recipe: Recipe = scenario.recipe
-        self.layout: Layout = scenario.layout
-        self.partition = partition_of(scenario) if partition is None else partition
+    def __init__(self, scenario: Scenario, partition: Partition | None = None, shard_rank: Bytes | None = None) -> None:
+        super().__init__(scenario, partition, shard_rank)
         self.numerics: Numerics = numerics_of(scenario.recipe)
-        self.law: Law = law_of(scenario.recipe.engine, scenario.recipe.zero_stage)
-        self.zero: Bytes = np.zeros(self.partition.shape, dtype=np.int64)
-
-    # --- tensors -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def trainable(self) -> list[LocalTensor]:
-        return [item for item in self.partition.local if item.tensor.trainable]
-
-    @cached_property
-    def frozen(self) -> list[LocalTensor]:
-        return [item for item in self.partition.local if not item.tensor.trainable]
-
-    @cached_property
-    def trainable_elements(self) -> Bytes:
-        """Trainable elements of a rank before data-parallel sharding. [(N, S)]"""
-        return self.partition.elements(trainable=True)
-
-    def pieces(self, *, divided: bool, part: str) -> list[Piece]:
-        """Arrays of the trainable tensors as a rank stores them; `part` names the precision field they rest in."""
-        if not divided:
-            return whole_pieces(self.trainable)
-        size = itemsize(getattr(self.recipe.precision, part) or self.recipe.precision.parameters)
-        return cut_pieces(self.law.cut, self.trainable, self.partition, size)
-
-    @cached_property
-    def state_pieces(self) -> list[Piece]:
-        """What the optimizer of a rank steps on."""
-        return self.pieces(divided=self.law.states, part="parameters")
-
-    @cached_property
-    def optimizer_views(self) -> list[tuple[TensorView, Bytes]]:
-        """The arrays the optimizer of a rank sees, and how many of each a stage's rank has."""
-        architecture = self.recipe.model.architecture
-        facts = ModelFacts(
-            hidden_size=architecture.hidden_size if architecture else 0,
-            heads=architecture.heads if architecture else 1,
-            elements=self.recipe.inventory.trainable_parameters,
-        )
-        views = []
-        for piece in self.state_pieces:
-            if piece.item is None:
-                views.append((TensorView(dims=piece.dims, model=facts), piece.copies))
-            else:
-                views.append((TensorView.of(piece.item.tensor, piece.dims, facts), piece.copies))
-        return views
-
-    def held_bytes(self, *, divided: bool, part: str) -> Bytes:
-        """Bytes of one copy of the trainable parameters in the dtype of `part`, divided or whole. [byte, (N, S)]"""
-        dtype = getattr(self.recipe.precision, part)
-        if dtype is None:
-            return self.zero
-        total = stored_elements(self.pieces(divided=divided, part=part), self.partition.shape) * itemsize(dtype)
-        return self.evenly(total) if divided and self.law.cut is Cut.EVEN else total
-
-    def evenly(self, total: Bytes) -> Bytes:
-        return ceil_div(total, self.partition.shard_group)
 
     # --- frozen weights ------------------------------------------------------------------------------------------
 
@@ -124,7 +62,10 @@ class Context:
         for item in self.frozen:
             one = self.frozen_tensor_bytes(item)
             quantised = self.is_quantised(item)
-            if divided and not (quantised and engine is Engine.DEEPSPEED):
+            if divided and not quantised and self.law.cut is Cut.DIM0:
+                rows = item.dims[0] if item.dims else np.ones_like(self.partition.shard_group)
+                one = ceil_div(rows, self.partition.shard_group) * (one // rows)
+            elif divided and not (quantised and engine is Engine.DEEPSPEED):
                 one = ceil_div(one, self.partition.shard_group)
             total = total + one * item.copies
         return total

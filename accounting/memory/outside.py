@@ -7,7 +7,7 @@ import numpy as np
 from accounting.facts.dtypes import itemsize
 from accounting.ledger import MOMENTS, Ledger
 from accounting.memory.context import Context
-from accounting.memory.states import nvme_states
+from accounting.memory.host import nvme_states
 from accounting.optimizer_laws import TensorView, state_bytes
 from accounting.units import Bytes
 

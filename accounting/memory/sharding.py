@@ -1,7 +1,7 @@
 """How each engine cuts parameters, gradients and optimizer states over the data-parallel group.
 
-Source: measured bytes per rank of every engine on small models (optimizers, Sharding: 912 of 912 rows); Megatron-Core
-param_and_grad_buffer for its padding; Rajbhandari 2020 Table 1 for `ideal`.
+Source: measured bytes per rank of every engine on small models (912 of 912 rows of tests/truth/sharded.csv);
+Megatron-Core param_and_grad_buffer for its padding; Rajbhandari 2020 Table 1 for `ideal`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from accounting.partition import LocalTensor, Partition
+from accounting.scenario import EVENLY_SPREAD
 from accounting.units import Bytes, ceil_div, pad_to
 from accounting.vocabulary import Engine
 
@@ -21,9 +22,9 @@ class Cut(StrEnum):
 
     NONE = "none"
     DIM0 = "dim0"
-    """FSDP2: chunks of ceil(rows / W) rows, padded on every rank."""
+    """FSDP2: chunks of ceil(rows / W) rows, padded on every rank; states only for real rows."""
     TENSOR = "tensor"
-    """DeepSpeed stage 3: each tensor alone, ceil(n / W)."""
+    """DeepSpeed stage 3: each tensor alone, ceil(n / W); the optimizer steps on flat sub-groups of them."""
     UNIT = "unit"
     """FSDP1: one flat parameter per wrapped unit."""
     FLAT = "flat"
@@ -54,7 +55,8 @@ _CUTS: dict[Engine, dict[int, Cut]] = {
     Engine.IDEAL: dict.fromkeys(range(4), Cut.EVEN),
 }
 FSDP = (Engine.FSDP1, Engine.FSDP2)
-_UNIT_ALIGNMENT_BYTES = 16
+PADDED_WHOLE = (Cut.FLAT, Cut.BUFFER)
+"""Here undivided parameters and gradients lie in the padded flat buffer as well."""
 _MEGATRON_PARAMETER_ALIGNMENT = 64
 _MEGATRON_BUCKET_ALIGNMENT = 128
 
@@ -67,7 +69,7 @@ def law_of(engine: Engine, zero_stage: int) -> Law:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One array as a rank stores it: dims (N, 1) each, and how many a stage's rank has, (N, S)."""
+    """One array as a rank stores it: its dims, each broadcasting to (N, S), and how many a stage's rank has, (N, S)."""
 
     dims: tuple[Bytes, ...]
     copies: Bytes
@@ -90,54 +92,46 @@ def whole_pieces(items: list[LocalTensor]) -> list[Piece]:
     return [Piece(item.dims, item.copies, item) for item in items]
 
 
-def cut_pieces(cut: Cut, items: list[LocalTensor], partition: Partition, itemsize: int) -> list[Piece]:
-    """The arrays a rank keeps of `items` under a cut. An `itemsize` is needed where padding is in bytes (FSDP1)."""
-    if cut in (Cut.NONE, Cut.EVEN):
-        return whole_pieces(items)
-    if cut is Cut.DIM0:
-        return [_rows_piece(item, group_of(item, partition)) for item in items]
-    if cut is Cut.TENSOR:
-        return [Piece((ceil_div(item.elements, group_of(item, partition)),), item.copies, item) for item in items]
-    if cut is Cut.UNIT:
-        return _unit_pieces(items, partition, itemsize)
-    return [piece for expert in (False, True) for piece in _flat_piece(cut, items, partition, expert=expert)]
-
-
-def _rows_piece(item: LocalTensor, ways: Bytes) -> Piece:
-    if not item.dims:
-        return Piece((np.ones_like(ways),), item.copies, item)
-    return Piece((ceil_div(item.dims[0], ways), *item.dims[1:]), item.copies, item)
-
-
-def _unit_pieces(items: list[LocalTensor], partition: Partition, itemsize: int) -> list[Piece]:
-    """Inner alignment before every tensor but the first, then the unit to a multiple of the group."""
-    align = max(_UNIT_ALIGNMENT_BYTES // itemsize, 1)
+def row_pieces(items: list[LocalTensor], partition: Partition, rank: Bytes | None = None) -> list[Piece]:
+    """FSDP2's shards: ceil(rows / W) rows as they are stored, or the real rows of one `rank` of the shard group."""
     pieces = []
-    for unit in sorted({item.unit for item in items}):
-        members = [item for item in items if item.unit == unit]
-        blocks = partition.kind_layers[unit] if unit >= 0 else np.int64(1)
-        total = np.zeros(partition.shape, dtype=np.int64)
-        for position, item in enumerate(members):
-            per_block = item.copies // np.maximum(blocks, 1)
-            last = position == len(members) - 1
-            total = total + (item.elements if last else pad_to(item.elements, align)) * per_block
-        held = blocks + np.zeros(partition.shape, dtype=np.int64) if unit >= 0 else (total > 0).astype(np.int64)
-        pieces.append(Piece((ceil_div(total, partition.shard_group),), held, None))
+    for item in items:
+        ways = group_of(item, partition)
+        first = item.dims[0] if item.dims else np.ones_like(ways)
+        chunk = ceil_div(first, ways)
+        rows = chunk if rank is None else np.clip(first - (rank % ways) * chunk, 0, chunk)
+        pieces.append(Piece((rows, *item.dims[1:]), item.copies, item))
     return pieces
 
 
-def _flat_piece(cut: Cut, items: list[LocalTensor], partition: Partition, *, expert: bool) -> list[Piece]:
-    members = [item for item in items if item.tensor.expert is expert]
-    if not members:
-        return []
-    ways = group_of(members[0], partition)
+def tensor_pieces(items: list[LocalTensor], partition: Partition) -> list[Piece]:
+    """DeepSpeed stage 3's shards: each tensor padded alone to a multiple of the group."""
+    return [Piece((ceil_div(item.elements, group_of(item, partition)),), item.copies, item) for item in items]
+
+
+def flat_pieces(cut: Cut, items: list[LocalTensor], partition: Partition, *, divided: bool) -> list[Piece]:
+    """The flat buffers of a rank, dense and experts apart, padded to the group; `divided`: one rank's part of them."""
+    pieces = []
+    for expert in (False, True):
+        members = [item for item in items if item.tensor.expert is expert]
+        if members:
+            ways = group_of(members[0], partition)
+            total = _flat_length(cut, members, partition, ways)
+            held = ceil_div(total, ways) if divided else total
+            pieces.append(Piece((held,), (held > 0).astype(np.int64), None))
+    return pieces
+
+
+def _flat_length(cut: Cut, members: list[LocalTensor], partition: Partition, ways: Bytes) -> Bytes:
     total = np.zeros(partition.shape, dtype=np.int64)
     for item in members:
-        aligned = pad_to(item.elements, _MEGATRON_PARAMETER_ALIGNMENT) if cut is Cut.BUFFER else item.elements
-        total = total + aligned * item.copies
-    multiple = np.lcm(ways, _MEGATRON_BUCKET_ALIGNMENT) if cut is Cut.BUFFER else 2 * ways
-    shard = pad_to(total, multiple) // ways
-    return [Piece((shard,), (shard > 0).astype(np.int64), None)]
+        # A bare count names no tensors: nothing is known to be aligned.
+        aligned = cut is Cut.BUFFER and item.tensor.role != EVENLY_SPREAD
+        size = pad_to(item.elements, _MEGATRON_PARAMETER_ALIGNMENT) if aligned else item.elements
+        total = total + size * item.copies
+    if all(item.tensor.role == EVENLY_SPREAD for item in members):
+        return total
+    return pad_to(total, np.lcm(ways, _MEGATRON_BUCKET_ALIGNMENT) if cut is Cut.BUFFER else 2 * ways)
 
 
 def stored_elements(pieces: list[Piece], shape: tuple[int, int]) -> Bytes:

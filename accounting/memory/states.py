@@ -7,27 +7,15 @@ from collections.abc import Callable
 import numpy as np
 
 from accounting.facts.dtypes import itemsize
-from accounting.ledger import (
-    BACKWARD_MOMENTS,
-    BACKWARD_LOSS,
-    FIRST_BLOCK,
-    FIRST_GATHER,
-    FORWARD_BLOCK,
-    FORWARD_LOSS,
-    LAST_BLOCK,
-    LOAD,
-    NEXT_BLOCK,
-    REDUCTION,
-    STEP,
-    ByMoment,
-    Line,
-    always,
-)
+from accounting.ledger import LOAD, ByMoment, Line, always
 from accounting.memory.context import Context
-from accounting.memory.sharding import FSDP, Cut
+from accounting.memory.gradients import fsdp_offload, full_gradients, gradients
+from accounting.memory.sharding import Cut
 from accounting.optimizer_laws import constant_bytes, state_bytes
-from accounting.units import Bytes, ceil_div
+from accounting.units import Bytes
 from accounting.vocabulary import Bucket, Engine, Place
+
+__all__ = ["STATE_LINES", "full_gradients", "master_bytes", "optimizer_bytes"]
 
 
 def parameters(context: Context) -> ByMoment:
@@ -39,7 +27,7 @@ def parameters(context: Context) -> ByMoment:
     """
     if _parameters_on_host(context):
         return {}
-    return always(context.held_bytes(divided=context.law.parameters, part="parameters"))
+    return always(context.held_bytes(divided=context.law.parameters, dtype=context.recipe.precision.parameters))
 
 
 def frozen_parameters(context: Context) -> ByMoment:
@@ -68,67 +56,6 @@ def extra_models(context: Context) -> ByMoment:
     return always(total) if context.recipe.extra_models else {}
 
 
-def gradients(context: Context) -> ByMoment:
-    """Gradients as they accumulate, in the accumulation dtype.
-
-    bytes = elements on the rank · bytes of the gradient dtype / (shard group where the stage shards gradients)
-
-    Alive: from a block's backward to the step; always where the engine keeps flat buffers, and through the forward
-    when micro-batches accumulate. Optimizer in backward: the largest tensor. Source: measured per engine.
-    """
-    recipe = context.recipe
-    if recipe.optimizer.frees_gradients or recipe.options.optimizer_in_backward:
-        size = itemsize(recipe.precision.gradients or recipe.precision.parameters)
-        return dict.fromkeys((*BACKWARD_MOMENTS, STEP), context.partition.largest_tensor() * size)
-    if _gradients_on_host(context):
-        return {}
-    full = full_gradients(context)
-    if gradients_persist(context):
-        return always(full, but={LOAD: 0} if recipe.engine is Engine.DDP else None)
-    return _growing(context, full)
-
-
-def full_gradients(context: Context) -> Bytes:
-    """Gradient bytes of a rank at the end of a backward. [byte, (N, S)]"""
-    options = context.recipe.options
-    whole = options.no_sync and context.recipe.engine in FSDP
-    return context.held_bytes(divided=context.law.gradients and not whole, part="gradients")
-
-
-def gradients_persist(context: Context) -> bool:
-    """Flat gradient buffers that outlive the step: Megatron's, DeepSpeed stage 3's, and those of a master-weight optimizer."""
-    recipe = context.recipe
-    if recipe.engine is Engine.DEEPSPEED:
-        return recipe.zero_stage == 3
-    if recipe.engine is Engine.DDP:
-        return recipe.precision.master_weights is not None
-    return recipe.engine in (Engine.MEGATRON, Engine.IDEAL)
-
-
-def _growing(context: Context, full: Bytes) -> ByMoment:
-    """Gradients that appear from the last block to the first; accumulation makes them whole from the second micro-batch on."""
-    accumulates = context.layout.micro_batches > 1
-    share = np.maximum(context.trainable_elements, 1)
-    head = full * context.head_elements // share if context.recipe.engine not in FSDP else context.zero
-    block = full * context.block_elements // share
-    root = full * context.root_elements // share
-    before_first = np.maximum(full - block - (root - head), 0)
-    if context.recipe.engine in FSDP:
-        before_first = np.maximum(full - block - root, 0)
-    early = np.where(accumulates, full, 0)
-    return {
-        FIRST_GATHER: early,
-        FORWARD_BLOCK: early,
-        FORWARD_LOSS: early,
-        BACKWARD_LOSS: early,
-        LAST_BLOCK: np.where(accumulates, full, head),
-        NEXT_BLOCK: np.where(accumulates, full, np.minimum(head + block, full)),
-        FIRST_BLOCK: np.where(accumulates, full, before_first),
-        REDUCTION: full,
-        STEP: full,
-    }
-
-
 def master_weights(context: Context) -> ByMoment:
     """The copy the optimizer steps on, where the recipe keeps one.
 
@@ -136,7 +63,7 @@ def master_weights(context: Context) -> ByMoment:
 
     Alive: all phases, allocated at initialisation. Source: Micikevicius 2017; DeepSpeed, Megatron-Core.
     """
-    return {} if _states_on_host(context) else always(_master(context))
+    return {} if _states_on_host(context) else always(master_bytes(context))
 
 
 def optimizer_states(context: Context) -> ByMoment:
@@ -171,62 +98,21 @@ def optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
     return device, host + host_constants
 
 
-def host_states(context: Context) -> ByMoment:
-    """Optimizer states, master copy, offloaded weights and gradients that rest in host memory.
-
-    bytes = step scalars that the library keeps on the host + whatever the recipe offloads (pinned)
-
-    Alive: all phases; not on the device. Source: DeepSpeed ZeRO-Offload memory document; torch step scalars measured.
-    """
-    device, host = optimizer_bytes(context)
-    total = host
-    if context.recipe.offload.optimizer is Place.CPU or _fsdp_offload(context):
-        total = total + device + _master(context) + _offloaded_gradients(context)
-    if context.recipe.offload.parameters is Place.CPU:
-        total = total + context.held_bytes(divided=context.law.parameters, part="parameters") + context.frozen_bytes
-    return always(total)
-
-
-def nvme_states(context: Context) -> Bytes:
-    """Bytes of a rank that rest on NVMe. [byte, (N, S)]"""
-    total = context.zero
-    if context.recipe.offload.optimizer is Place.NVME:
-        total = total + optimizer_bytes(context)[0] + _master(context) + _offloaded_gradients(context)
-    if context.recipe.offload.parameters is Place.NVME:
-        total = total + context.held_bytes(divided=context.law.parameters, part="parameters") + context.frozen_bytes
-    return total
-
-
-def _offloaded_gradients(context: Context) -> Bytes:
-    """DeepSpeed keeps fp32 gradients and a 16-bit staging copy beside offloaded states; FSDP the sharded gradients."""
-    if _fsdp_offload(context):
-        return full_gradients(context)
-    elements = ceil_div(context.trainable_elements, context.partition.shard_group)
-    staging = 2 * itemsize(context.recipe.precision.parameters) * context.partition.largest_tensor()
-    return 4 * elements + itemsize(context.recipe.precision.parameters) * elements + staging
-
-
-def _master(context: Context) -> Bytes:
-    return context.held_bytes(divided=context.law.states, part="master_weights")
+def master_bytes(context: Context) -> Bytes:
+    """The copy the optimizer steps on; DeepSpeed's partitioned stages clone even fp32 weights. [byte, (N, S)]"""
+    recipe = context.recipe
+    dtype = recipe.precision.master_weights
+    if dtype is None and recipe.engine is Engine.DEEPSPEED and recipe.zero_stage and recipe.precision.parameters == "fp32":
+        dtype = "fp32"
+    return context.held_bytes(divided=context.law.states, dtype=dtype)
 
 
 def _states_on_host(context: Context) -> bool:
-    return context.recipe.offload.optimizer is not Place.NONE or _fsdp_offload(context)
-
-
-def _fsdp_offload(context: Context) -> bool:
-    """FSDP's CPU offload moves parameters, gradients and the step together."""
-    offload = context.recipe.offload
-    return context.recipe.engine in FSDP and Place.CPU in (offload.parameters, offload.optimizer)
+    return context.recipe.offload.optimizer is not Place.NONE or fsdp_offload(context)
 
 
 def _parameters_on_host(context: Context) -> bool:
-    return context.recipe.offload.parameters is not Place.NONE or _fsdp_offload(context)
-
-
-def _gradients_on_host(context: Context) -> bool:
-    offload = context.recipe.offload
-    return _fsdp_offload(context) or (context.recipe.engine is Engine.DEEPSPEED and offload.optimizer is not Place.NONE)
+    return context.recipe.offload.parameters is not Place.NONE or fsdp_offload(context)
 
 
 def _stored(part: str) -> Callable[[Context], str | None]:
@@ -251,5 +137,4 @@ STATE_LINES: tuple[Line, ...] = (
     Line("states.gradients", Bucket.GRADIENTS, gradients, dtype=_stored("gradients"), divisor=_shared("gradients")),
     Line("states.master_weights", Bucket.MASTER_WEIGHTS, master_weights, dtype=_stored("master_weights"), divisor=_shared("states")),
     Line("states.optimizer", Bucket.OPTIMIZER_STATES, optimizer_states, divisor=_shared("states")),
-    Line("host.states", Bucket.OPTIMIZER_STATES, host_states, device=False),
 )

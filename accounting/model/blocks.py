@@ -10,6 +10,7 @@ from typing import Final
 
 from accounting.model.architecture import Architecture, LinearAttention, MixtureOfExperts
 from accounting.model.classes import ClassNames, class_names
+from accounting.model.order import in_storage_order
 from accounting.model.tensors import Tensor
 
 COLUMN: Final = "column"
@@ -100,7 +101,7 @@ def block_tensors(
     for index in range(count):
         label = names.norms[index] if index < len(names.norms) else f"norm_{index}"
         tensors += norm(architecture, label)
-    return tuple(tensors)
+    return in_storage_order(architecture.family, tensors)
 
 
 def _attention(architecture: Architecture, names: ClassNames) -> list[Tensor]:
