@@ -15,9 +15,9 @@ from accounting.ledger import (
     ByMoment,
     Line,
 )
+from accounting.memory.blocks import block_of
 from accounting.memory.context import Context
 from accounting.memory.saved import norm_rows
-from accounting.memory.blocks import block_of
 from accounting.units import ceil_div
 from accounting.vocabulary import Bucket, Engine, Place
 
@@ -128,7 +128,7 @@ def sequence_gather(context: Context) -> ByMoment:
     Alive: forward block, backward blocks. Source: Megatron-Core layers (gather of the saved shard).
     """
     architecture = context.recipe.model.architecture
-    if architecture is None or context.recipe.engine is not Engine.MEGATRON:
+    if architecture is None or context.recipe.engine is not Engine.MEGATRON or context.numerics.modules:
         return {}
     gathered = context.partition.tokens * context.numerics.compute * architecture.hidden_size
     held = np.where(context.layout.sequence_parallel, gathered, 0) * context.partition.active

@@ -12,6 +12,7 @@ from accounting.facts.frameworks import (
     ALLOCATOR_SLACK_FRACTION,
     CONTEXT_BYTES,
     EXPANDABLE_SLACK_FRACTION,
+    MODULES_SLACK_FRACTION,
     NCCL_FIRST_GROUP_BYTES,
     NCCL_NEXT_GROUP_BYTES,
 )
@@ -50,7 +51,8 @@ def device_bytes(context: Context, allocated: Bytes) -> Device:
     Source: CUDACachingAllocator; nccl#964; residuals on measured runs for the range (facts.bands).
     """
     options = context.recipe.options
-    fraction = EXPANDABLE_SLACK_FRACTION if options.expandable_segments else ALLOCATOR_SLACK_FRACTION
+    usual = MODULES_SLACK_FRACTION if context.numerics.modules else ALLOCATOR_SLACK_FRACTION
+    fraction = EXPANDABLE_SLACK_FRACTION if options.expandable_segments else usual
     active = context.partition.active
     extra = np.ceil(allocated * fraction).astype(np.int64) + ALLOCATOR_SEGMENT_BYTES
     slack = np.where(active, pad_to(allocated + extra, 2 * MIB) - allocated, 0)

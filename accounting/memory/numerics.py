@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from accounting.facts.dtypes import itemsize
 from accounting.facts.precisions import Precision
+from accounting.implementation import runs_modules
 from accounting.options import Options
 from accounting.scenario import Recipe
 from accounting.vocabulary import Engine
@@ -28,6 +29,8 @@ class Numerics:
     """FSDP1's trainers (llm-foundry, fms-fsdp) run fused GELU; the Hugging Face gelu_new keeps three tensors more."""
     gathered_whole: bool
     """torch's tensor parallelism saves the gathered inputs whole; Megatron keeps the shard and gathers again."""
+    modules: bool = False
+    """A Megatron-style engine made of plain torch modules (nanotron): see `implementation.runs_modules`."""
 
 
 def numerics_of(recipe: Recipe) -> Numerics:
@@ -36,15 +39,17 @@ def numerics_of(recipe: Recipe) -> Numerics:
     compute = itemsize(precision.activations)
     autocast = engine in AUTOCAST_ENGINES and runs_autocast(precision)
     megatron = engine is Engine.MEGATRON
-    fused = megatron or options.compile
+    modules = runs_modules(recipe)
+    fused = (megatron and not modules) or options.compile
     return Numerics(
         compute=compute,
         residual=4 if autocast else compute,
         autocast=autocast,
         fused=fused,
-        fused_norm=_fused_norm(options, fused=fused),
+        fused_norm=_fused_norm(options, fused=fused or modules),
         fused_activation=fused or engine is Engine.FSDP1,
         gathered_whole=not megatron,
+        modules=modules,
     )
 
 

@@ -119,6 +119,8 @@ def attention_rows(block: Block) -> list[Saved]:
             Saved("attention_norm", "q norm", (4 + e) * q + 4 * architecture.heads, Split.TENSOR),
             Saved("attention_norm", "k norm", (4 + e) * g + 4 * architecture.kv_heads, Split.KV),
         ]
+    if numerics.modules and q == g:
+        rows.append(Saved("qkv", "joined q, k, v that q is a view of", 2 * e * q, Split.TENSOR))
     return rows + core_rows(block, q, q, g, g)
 
 
