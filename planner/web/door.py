@@ -65,7 +65,7 @@ def door(need: str) -> Callable[[View[Parameters]], Callable[Concatenate[HttpReq
     """Let a view in for people who are signed in and whose role in their team allows `need`."""
 
     def wrap(view: View[Parameters]) -> Callable[Concatenate[HttpRequest, Parameters], HttpResponse]:
-        def enter(request: HttpRequest, *args: Parameters.args, **kwargs: Parameters.kwargs) -> HttpResponse:
+        def enter(request: HttpRequest, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> HttpResponse:
             if not isinstance(request.user, AbstractUser):
                 return redirect_to_login(request.get_full_path(), reverse("web:login"))
             actor = actor_of_session(request.user)
