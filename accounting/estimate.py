@@ -44,22 +44,27 @@ class Estimate:
 
     @property
     def peak_allocated_bytes(self) -> Bytes:
+        """`torch.cuda.max_memory_allocated` of the worst stage. [byte, (N, 1)]"""
         return self.at_worst(self.device.allocated)
 
     @property
     def peak_reserved_bytes(self) -> Bytes:
+        """`torch.cuda.max_memory_reserved` of the worst stage. [byte, (N, 1)]"""
         return self.at_worst(self.device.reserved)
 
     @property
     def device_bytes(self) -> Bytes:
+        """What the driver shows for the worst stage. [byte, (N, 1)]"""
         return self.at_worst(self.device.total)
 
     @property
     def device_bytes_low(self) -> Bytes:
+        """Lower end of the likely range. [byte, (N, 1)]"""
         return self.at_worst(self.device.low)
 
     @property
     def device_bytes_high(self) -> Bytes:
+        """Upper end of the likely range. [byte, (N, 1)]"""
         return self.at_worst(self.device.high)
 
     @property

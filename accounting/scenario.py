@@ -132,6 +132,7 @@ class Layout(Columns):
 
     @property
     def data_parallel(self) -> Bytes:
+        """Replicas of the model that see different data. [(N, 1)]"""
         return self.dp_replicate * self.dp_shard
 
     @property
@@ -141,6 +142,7 @@ class Layout(Columns):
 
     @property
     def tokens_per_step(self) -> Bytes:
+        """Tokens of one optimizer step over all devices. [(N, 1)]"""
         return self.global_batch_size * self.sequence_length
 
 

@@ -60,10 +60,12 @@ class LinearAttention:
 
     @property
     def key_width(self) -> int:
+        """Width of all keys together."""
         return self.key_heads * self.key_head_dim
 
     @property
     def value_width(self) -> int:
+        """Width of all values together."""
         return self.value_heads * self.value_head_dim
 
 

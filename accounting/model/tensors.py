@@ -73,6 +73,7 @@ class LayerKind:
 
     @property
     def parameters(self) -> int:
+        """Elements of all tensors, copies counted."""
         return sum(tensor.parameters for tensor in self.tensors)
 
 
@@ -98,8 +99,10 @@ class Inventory:
 
     @property
     def parameters(self) -> int:
+        """Elements of all tensors, copies counted."""
         return sum(tensor.parameters * times for tensor, times in self.all_tensors())
 
     @property
     def trainable_parameters(self) -> int:
+        """Elements that get a gradient."""
         return sum(tensor.parameters * times for tensor, times in self.all_tensors() if tensor.trainable)

@@ -27,6 +27,7 @@ class StateBytes:
 
     @property
     def total(self) -> Bytes:
+        """Device and host bytes together. [byte]"""
         return self.device + self.host
 
 

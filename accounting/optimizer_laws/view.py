@@ -49,6 +49,7 @@ class TensorView:
 
     @property
     def rank(self) -> int:
+        """Number of dimensions."""
         return len(self.dims)
 
     @property

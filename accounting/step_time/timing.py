@@ -32,6 +32,7 @@ class TimeRow:
 
     @property
     def formula(self) -> str:
+        """The docstring of the function behind the term."""
         return (self.law.__doc__ or "").strip()
 
 
