@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from accounting.catalog import Accelerator, Catalog, NodeType, Offer
@@ -52,11 +53,6 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
     hardware, search = request["hardware"], request["search"]
     _ordered_counts(hardware, notes)
     model_request, model = read_model(given.get("model"), context, notes)
-    pool = _pool(hardware["pool"], context, notes)
-    accelerators = _accelerators(hardware["accelerators"], context.catalog, notes)
-    if pool is not None:
-        accelerators = (pool.accelerator,)
-    offers = _offers(hardware, accelerators, context.catalog, notes)
     engines = _each(request, "engines", lambda entry, pointer: Engine(entry))
     stages = tuple(search["zero_stages"])
     _stages_of(engines, stages, notes)
@@ -67,20 +63,12 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         tokens=request["workload"]["tokens"],
         sequence_length=request["workload"].get("sequence_length", 1),
         global_batch_tokens=_batch_tokens(request["workload"], notes),
-        accelerators=accelerators,
-        offers=() if pool is not None else offers,
-        offer_nodes=() if pool is not None else tuple(context.catalog.node_of_offer(offer)[0] for offer in offers),
-        node_types=_default_nodes(accelerators, context.catalog),
-        pool=pool,
+        **_places(hardware, context, notes),
         optimizers=_optimizers(request, notes),
         precisions=_each(request, "precisions", lambda entry, pointer: read_precision(entry, pointer, notes)),
         engines=engines,
         zero_stages=stages,
-        tp=_axis(search["tp"]),
-        pp=_axis(search["pp"]),
-        cp=_axis(search["cp"]),
-        ep=_axis(search["ep"]),
-        micro_batch_sizes=_axis(search["micro_batch_sizes"]),
+        **{name: _axis(search[name]) for name in ("tp", "pp", "cp", "ep", "micro_batch_sizes")},
         recomputes=_each(search, "recompute", lambda entry, pointer: read_recompute(entry, f"/search{pointer}", notes)),
         offloads=_each(search, "offload", lambda entry, pointer: _offload(entry, f"/search{pointer}", notes)),
         attention=Attention(request["attention"]),
@@ -91,12 +79,32 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         objective=request["objective"],
         option_count=request["options"],
         write_request=lambda scenario, row: estimate_request(scenario, row, model_request, context.catalog),
+        as_of=datetime.now(tz=UTC).date(),
         assumptions=tuple(notes.assumptions),
         warnings=tuple(notes.warnings),
     )
     if notes.faults.found:
         raise InvalidRequest(notes.faults.found)
     return problem
+
+
+def _places(hardware: Mapping[str, Any], context: RequestContext, notes: Notes) -> dict[str, Any]:
+    """Where the job may run: a pool's own devices, or every device and price that the request leaves."""
+    catalog = context.catalog
+    pool = _pool(hardware["pool"], context, notes)
+    accelerators = _accelerators(hardware["accelerators"], catalog, notes)
+    if pool is not None:
+        accelerators = (pool.accelerator,)
+    offers = _offers(hardware, accelerators, catalog, notes)
+    if pool is not None:
+        offers = ()
+    return {
+        "accelerators": accelerators,
+        "offers": offers,
+        "offer_nodes": tuple(catalog.node_of_offer(offer)[0] for offer in offers),
+        "node_types": _default_nodes(accelerators, catalog),
+        "pool": pool,
+    }
 
 
 def filled(given: Mapping[str, Any]) -> dict[str, Any]:
