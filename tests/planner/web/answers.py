@@ -57,9 +57,9 @@ def estimate_request(accelerator: str = "h100-sxm5-80gb", count: int = RANKS, mi
     }
 
 
-def estimate_answer() -> dict[str, Any]:
-    """The whole estimate answer of the first option."""
-    lines = [
+def lines_of() -> list[dict[str, Any]]:
+    """One ledger line for each bucket that holds something."""
+    return [
         {
             "bucket": bucket,
             "bytes_by_phase": {"forward": size // 2, "backward": size, "optimizer_step": size // 4},
@@ -72,6 +72,11 @@ def estimate_answer() -> dict[str, Any]:
         for bucket, size in BUCKETS.items()
         if size
     ]
+
+
+def estimate_answer() -> dict[str, Any]:
+    """The whole estimate answer of the first option."""
+    lines = lines_of()
     return {
         "engine_version": "0.4.2",
         "model": {"slug": "llama-3-8b", "parameters": PARAMETERS, "trainable_parameters": PARAMETERS},
