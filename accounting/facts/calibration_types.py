@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+UNMEASURED = 1.3
+"""Factor on both ends of the band of a device that only shares its family's constants."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRow:
     """A family of devices."""
@@ -30,12 +34,19 @@ class DeviceRow:
     """Share of the specified device bandwidth that streaming kernels reach."""
     host_factor: float = 1.0
     """Speed of the hosts this family comes with: multiplies every host time."""
+    measured: tuple[str, ...] = ()
+    """Slugs of the devices fitted on; others of the family get a band wider by UNMEASURED."""
     band: tuple[float, float]
     """Measured step over predicted step: 10th and 90th percentile of the rows fitted on, widened where few."""
     rows: int
     """Measured steps fitted on; 0 = taken from the nearest family."""
     source: str
     date: str
+
+    def band_of(self, slug: str) -> tuple[float, float]:
+        """The band of one device of the family."""
+        wider = 1.0 if slug in self.measured else UNMEASURED
+        return self.band[0] / wider, self.band[1] * wider
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +117,8 @@ class KernelRow:
     """Sorting a token's copies to its experts and back. [byte per copy and hidden unit]"""
     products: float
     """Speed of matrix products over the device's own (launch gaps, library, layout)."""
+    grouped: float
+    """Speed of the experts' grouped products over that."""
     attention: float
     """Speed of the fused attention kernel over the device's own."""
     source: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,9 +11,9 @@ from accounting.model.tensors import LayerKind
 from accounting.step_time.attention import core_backward_seconds, core_flops, core_forward_seconds
 from accounting.step_time.clock import Clock
 from accounting.step_time.elementwise import block_forward_seconds, embedding_seconds, loss_seconds
-from accounting.step_time.matmul import backward_factor, block_products, head_product, product_seconds
+from accounting.step_time.matmul import Product, backward_factor, block_products, head_product, product_seconds
 from accounting.step_time.model_parallel import context_parallel, expert_parallel, tensor_parallel
-from accounting.step_time.recompute import recomputed
+from accounting.step_time.recompute import Again, recomputed
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 
@@ -47,75 +48,76 @@ class Block:
     traffic: Traffic
 
 
+class Passes(NamedTuple):
+    """Seconds of one kind of work in the forward, in the backward, and again for recomputation, (N, 1) each."""
+
+    forward: Floats
+    backward: Floats
+    again: Floats
+
+
 def block_times(clock: Clock, unit: int, kind: LayerKind) -> Block:
     """Every part of one block's forward and backward. [second, (N, 1)]"""
-    products = block_products(clock, unit)
-    seconds = [product_seconds(clock, item) for item in products]
-    zero = np.zeros_like(clock.tokens)
-    matmul = sum(seconds, zero)
-    matmul_backward = sum((backward_factor(item) * time for item, time in zip(products, seconds, strict=True)), zero)
-    attention = core_forward_seconds(clock, kind)
-    elementwise = block_forward_seconds(clock, kind)
+    products, again = block_products(clock, unit), recomputed(clock)
+    matmul = _matmul(clock, products, again)
+    forward = core_forward_seconds(clock, kind)
+    attention = Passes(forward, core_backward_seconds(clock, kind, forward), again.attention * forward)
+    moved = block_forward_seconds(clock, kind)
+    elementwise = Passes(moved, clock.kernel.backward * moved, again.elementwise * moved)
     tensor, tensor_traffic = tensor_parallel(clock)
-    context, context_traffic = context_parallel(clock, attention)
+    context, context_traffic = context_parallel(clock, forward)
     expert, expert_traffic = expert_parallel(clock, kind)
-    again = recomputed(clock)
+    twice, thrice = 2 + again.collectives, 3 + again.collectives
+    links = (twice * tensor, thrice * context, twice * expert)
+    window, stall = _windows(clock, kind, (matmul, attention, elementwise), sum(links[1:], links[0]))
     core = core_flops(clock, kind, full=True)
-    linear = sum((item.flops for item in products), zero)
-    return _assemble(
-        clock,
-        kind,
-        matmul=(matmul, matmul_backward, again.matmul * matmul),
-        attention=(attention, core_backward_seconds(clock, kind, attention), again.attention * attention),
-        elementwise=(elementwise, clock.kernel.backward * elementwise, again.elementwise * elementwise),
-        links=((2 + again.collectives) * tensor, (3 + again.collectives) * context, (2 + again.collectives) * expert),
-        flops=(linear + core, again.matmul * linear + again.attention * core),
-        traffic=tensor_traffic.times(2 + again.collectives)
-        + context_traffic.times(3 + again.collectives)
-        + expert_traffic.times(2 + again.collectives),
-        again=again.matmul,
-    )
-
-
-def _assemble(  # noqa: PLR0913 - one argument per family of parts
-    clock: Clock,
-    kind: LayerKind,
-    *,
-    matmul: tuple[Floats, Floats, Floats],
-    attention: tuple[Floats, Floats, Floats],
-    elementwise: tuple[Floats, Floats, Floats],
-    links: tuple[Floats, Floats, Floats],
-    flops: tuple[Floats, Floats],
-    traffic: Traffic,
-    again: Floats,
-) -> Block:
-    linked = links[0] + links[1] + links[2]
-    share = 1 / (2 + again)
-    forward = matmul[0] + attention[0] + elementwise[0] + share * linked
-    backward = sum(part[1] + part[2] for part in (matmul, attention, elementwise)) + (1 - share) * linked
-    host = _host_seconds(clock) * (_HOST_MIXTURE if kind.mixture else 1.0)
-    stall_forward = np.maximum(host - forward, 0.0)
-    stall_backward = np.maximum(host * (clock.engine.host_backward + again) - backward, 0.0)
+    linear = sum((item.flops for item in products), np.zeros_like(clock.tokens))
     return Block(
-        matmul_forward=matmul[0],
-        matmul_backward=matmul[1],
-        matmul_recompute=matmul[2],
-        attention_forward=attention[0],
-        attention_backward=attention[1],
-        attention_recompute=attention[2],
-        elementwise_forward=elementwise[0],
-        elementwise_backward=elementwise[1],
-        elementwise_recompute=elementwise[2],
+        matmul_forward=matmul.forward,
+        matmul_backward=matmul.backward,
+        matmul_recompute=matmul.again,
+        attention_forward=attention.forward,
+        attention_backward=attention.backward,
+        attention_recompute=attention.again,
+        elementwise_forward=elementwise.forward,
+        elementwise_backward=elementwise.backward,
+        elementwise_recompute=elementwise.again,
         tensor_parallel=links[0],
         context_parallel=links[1],
         expert_parallel=links[2],
-        host_stall=stall_forward + stall_backward,
-        forward=forward + stall_forward,
-        backward=backward + stall_backward,
-        model_flops=flops[0],
-        recomputed_flops=flops[1],
-        traffic=traffic,
+        host_stall=stall,
+        forward=window[0],
+        backward=window[1],
+        model_flops=linear + core,
+        recomputed_flops=again.matmul * linear + again.attention * core,
+        traffic=tensor_traffic.times(twice) + context_traffic.times(thrice) + expert_traffic.times(twice),
     )
+
+
+def _matmul(clock: Clock, products: tuple[Product, ...], again: Again) -> Passes:
+    forward = backward = np.zeros_like(clock.tokens)
+    for product in products:
+        seconds = product_seconds(clock, product)
+        forward = forward + seconds
+        backward = backward + backward_factor(product) * seconds
+    return Passes(forward, backward, again.matmul * forward)
+
+
+def _windows(
+    clock: Clock, kind: LayerKind, work: tuple[Passes, ...], linked: Floats
+) -> tuple[tuple[Floats, Floats], Floats]:
+    """((forward, backward), host stall) of one block: a pass takes the longer of its device's and its host's time.
+
+    The exposed collectives fall evenly on the passes over the block, of which recomputation makes one more.
+    """
+    again = recomputed(clock).matmul
+    share = 1 / (2 + again)
+    forward = sum((part.forward for part in work), share * linked)
+    backward = sum((part.backward + part.again for part in work), (1 - share) * linked)
+    host = _host_seconds(clock) * (_HOST_MIXTURE if kind.mixture else 1.0)
+    before = np.maximum(host - forward, 0.0)
+    after = np.maximum(host * (clock.engine.host_backward + again) - backward, 0.0)
+    return (forward + before, backward + after), before + after
 
 
 def _host_seconds(clock: Clock) -> Floats:

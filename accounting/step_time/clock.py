@@ -72,6 +72,8 @@ class Clock:
     kernel: KernelRow
     fabric: FabricRow
     low_precision: LowPrecisionRow | None
+    device_rows: tuple[DeviceRow, ...]
+    """The row of each of the machine's accelerators."""
     tokens: Floats
     """Of one micro-batch on a rank."""
     tp: Floats
@@ -88,13 +90,15 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
     """Gather constants and columns. Unknown machine facts stay NaN and make every time that needs them NaN."""
     recipe, layout = scenario.recipe, scenario.layout
     engine = calibration.engine(recipe)
-    device = _device_columns(scenario, calibration)
+    rows = tuple(calibration.device(item.slug, item.architecture) for item in scenario.machine.accelerators)
+    device = _device_columns(scenario, rows)
     tp = layout.tp.astype(np.float64)
     return Clock(
         scenario=scenario,
         partition=partition,
         architecture=architecture,
         device=device,
+        device_rows=rows,
         link=_link_columns(scenario.machine.intra_bandwidth),
         engine=engine,
         kernel=calibration.kernels[kernel_style(recipe)],
@@ -118,12 +122,13 @@ def kernel_style(recipe: Recipe) -> str:
     return "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else "eager"
 
 
-def _device_columns(scenario: Scenario, calibration: Calibration) -> Device:
+def _device_columns(scenario: Scenario, rows: tuple[DeviceRow, ...]) -> Device:
     machine = scenario.machine
-    rows = [calibration.device(item.slug, item.architecture) for item in machine.accelerators]
     peaks = [
         _dense_tflops(item.bf16_tflops, item.fp16_tflops, item.fp32_tflops, scenario) for item in machine.accelerators
     ]
+
+    bands = [row.band_of(item.slug) for row, item in zip(rows, machine.accelerators, strict=True)]
 
     def column(values: list[float]) -> Floats:
         table = np.asarray(values, dtype=np.float64)
@@ -137,8 +142,8 @@ def _device_columns(scenario: Scenario, calibration: Calibration) -> Device:
         constants["gemm_efficiency"] = column([_SINGLE_PRECISION for _ in rows])
     return Device(
         **constants,
-        band_low=column([row.band[0] for row in rows]),
-        band_high=column([row.band[1] for row in rows]),
+        band_low=column([band[0] for band in bands]),
+        band_high=column([band[1] for band in bands]),
         dense_peak=column(peaks) * TERA,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.facts.calibration import Calibration
 from accounting.partition import Partition
@@ -14,6 +15,14 @@ from accounting.scenario import Scenario
 from accounting.step_time.step import step_time
 from accounting.units import Floats
 
+_STEP = 0.01
+"""Of a logarithm, for derivatives."""
+_DAMPING = 1e-2
+_ATTEMPTS = 6
+_LONGEST = 0.5
+"""Longest step of a logarithm."""
+_ENOUGH = 1e-4
+"""Relative gain below which a fit ends."""
 _TABLES = ("devices", "engines", "kernels", "low_precision")
 
 
@@ -70,6 +79,41 @@ def log_errors(observations: Sequence[Observation], calibration: Calibration) ->
     return errors
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Problem:
+    observations: Sequence[Observation]
+    calibration: Calibration
+    frees: Sequence[Free]
+    robust: float
+    touched: list[list[int]]
+    """Indices of the observations that each constant moves."""
+    start: Floats
+    spread: Floats
+    weight: Floats
+    edges: NDArray[np.int64]
+
+    def errors_at(self, point: Floats) -> Floats:
+        found = log_errors(self.observations, with_values(self.calibration, self.frees, np.exp(point).tolist()))
+        return np.concatenate([part.ravel() for part in found])
+
+    def cost(self, errors: Floats, point: Floats) -> float:
+        size = np.abs(errors)
+        huber = np.where(size <= self.robust, errors**2, 2 * self.robust * size - self.robust**2)
+        return float((self.weight * huber).sum() + (((point - self.start) / self.spread) ** 2).sum())
+
+    def jacobian(self, errors: Floats, point: Floats) -> Floats:
+        slopes = np.zeros((errors.size, len(self.frees)))
+        for column, indices in enumerate(self.touched):
+            moved = point.copy()
+            moved[column] += _STEP
+            changed = with_values(self.calibration, self.frees, np.exp(moved).tolist())
+            found = log_errors([self.observations[index] for index in indices], changed)
+            for index, part in zip(indices, found, strict=True):
+                span = slice(self.edges[index], self.edges[index + 1])
+                slopes[span, column] = (part.ravel() - errors[span]) / _STEP
+        return slopes
+
+
 def fit(
     observations: Sequence[Observation],
     calibration: Calibration,
@@ -85,49 +129,44 @@ def fit(
     are not evaluated again for its derivative.
     """
     start = np.log([value_of(calibration, free) for free in frees])
+    problem = _Problem(
+        observations=observations,
+        calibration=calibration,
+        frees=frees,
+        robust=robust,
+        touched=[[index for index, item in enumerate(observations) if touches(free, item)] for free in frees],
+        start=start,
+        spread=np.asarray([free.spread for free in frees]),
+        weight=np.concatenate([item.weight.ravel() for item in observations]),
+        edges=np.cumsum([0, *(item.measured.size for item in observations)]),
+    )
     top = np.log([free.most for free in frees])
-    spread = np.asarray([free.spread for free in frees])
-    weight = np.concatenate([item.weight.ravel() for item in observations])
-    touched = [[index for index, item in enumerate(observations) if touches(free, item)] for free in frees]
-    edges = np.cumsum([0, *(item.measured.size for item in observations)])
-
-    def errors_at(point: Floats) -> Floats:
-        found = log_errors(observations, with_values(calibration, frees, np.exp(point).tolist()))
-        return np.concatenate([part.ravel() for part in found])
-
-    def cost_of(errors: Floats, point: Floats) -> float:
-        size = np.abs(errors)
-        huber = np.where(size <= robust, errors**2, 2 * robust * size - robust**2)
-        return float((weight * huber).sum() + (((point - start) / spread) ** 2).sum())
-
-    point, damping = start.copy(), 1e-2
-    errors = errors_at(point)
-    cost = cost_of(errors, point)
+    point, damping = start.copy(), _DAMPING
+    errors = problem.errors_at(point)
     for _ in range(iterations):
-        jacobian = np.zeros((errors.size, len(frees)))
-        for column, indices in enumerate(touched):
-            moved = point.copy()
-            moved[column] += 0.01
-            changed = with_values(calibration, frees, np.exp(moved).tolist())
-            found = log_errors([observations[index] for index in indices], changed)
-            for index, part in zip(indices, found, strict=True):
-                span = slice(edges[index], edges[index + 1])
-                jacobian[span, column] = (part.ravel() - errors[span]) / 0.01
-        scale = weight * np.minimum(1.0, robust / np.maximum(np.abs(errors), 1e-12))
-        normal = jacobian.T @ (scale[:, None] * jacobian) + np.diag(1 / spread**2)
-        slope = jacobian.T @ (scale * errors) + (point - start) / spread**2
-        for _attempt in range(6):
-            step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), -slope)
-            candidate = np.minimum(point + np.clip(step, -0.5, 0.5), top)
-            found_errors = errors_at(candidate)
-            found_cost = cost_of(found_errors, candidate)
-            if found_cost < cost:
-                point, errors, damping = candidate, found_errors, damping / 3
-                break
-            damping *= 4
-        else:
+        cost = problem.cost(errors, point)
+        found = _better(problem, errors, point, top, damping)
+        if found is None:
             break
-        improved, cost = cost - found_cost, found_cost
-        if improved < 1e-4 * cost:
+        point, errors, damping = found
+        if cost - problem.cost(errors, point) < _ENOUGH * cost:
             break
     return with_values(calibration, frees, np.exp(point).tolist())
+
+
+def _better(
+    problem: _Problem, errors: Floats, point: Floats, top: Floats, damping: float
+) -> tuple[Floats, Floats, float] | None:
+    """(point, errors, damping) of a step that lowers the cost; None where no damping finds one."""
+    cost, slopes = problem.cost(errors, point), problem.jacobian(errors, point)
+    scale = problem.weight * np.minimum(1.0, problem.robust / np.maximum(np.abs(errors), 1e-12))
+    normal = slopes.T @ (scale[:, None] * slopes) + np.diag(1 / problem.spread**2)
+    slope = slopes.T @ (scale * errors) + (point - problem.start) / problem.spread**2
+    for _ in range(_ATTEMPTS):
+        step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), -slope)
+        candidate = np.minimum(point + np.clip(step, -_LONGEST, _LONGEST), top)
+        found = problem.errors_at(candidate)
+        if problem.cost(found, candidate) < cost:
+            return candidate, found, damping / 3
+        damping *= 4
+    return None

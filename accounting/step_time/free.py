@@ -37,7 +37,8 @@ _KERNEL = {
     "host": (0.5, float("inf")),
     "accumulate": (0.4, 12.0),
     "routed": (0.4, float("inf")),
-    "products": (0.08, 1.15),
+    "products": (0.15, 1.15),
+    "grouped": (0.3, 1.0),
     "attention": (0.2, 1.6),
 }
 _LOW_PRECISION = {"efficiency": (0.3, 1.15)}

@@ -86,14 +86,16 @@ def with_bands(calibration: Calibration, rows: Sequence[Judged], architectures: 
     `architectures` gives the catalog's architecture of each accelerator slug.
     """
     ratios: dict[str, list[float]] = defaultdict(list)
+    slugs: dict[str, set[str]] = defaultdict(set)
     for row in rows:
         if row.error > -1:
             family = calibration.device(row.accelerator, architectures[row.accelerator]).name
             ratios[family].append(1 / (1 + row.error))
+            slugs[family].add(row.accelerator)
     devices = dict(calibration.devices)
     for family, values in ratios.items():
         low, high = (float(np.quantile(values, share)) for share in (0.1, 0.9))
         wider = _WIDER if len(values) < _FEW else 1.0
         band = (round(min(low / wider, 0.99), 3), round(max(high * wider, 1.01), 3))
-        devices[family] = replace(devices[family], band=band, rows=len(values))
+        devices[family] = replace(devices[family], band=band, rows=len(values), measured=tuple(sorted(slugs[family])))
     return replace(calibration, devices=MappingProxyType(devices))

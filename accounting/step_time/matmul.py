@@ -24,6 +24,8 @@ class Product:
     copies: Floats
     trainable: bool
     low_precision: bool
+    grouped: bool = False
+    """Experts' products, one of many small ones in a launch."""
 
     @property
     def flops(self) -> Floats:
@@ -61,7 +63,8 @@ def _product(clock: Clock, item: LocalTensor) -> Product:
     rows, copies = clock.tokens, np.full_like(clock.tokens, tensor.count)
     if tensor.expert:
         rows, copies = expert_rows(clock, tensor.count)
-    return Product(rows, columns, inner, copies, tensor.trainable, clock.low_precision is not None)
+    small = clock.low_precision is not None
+    return Product(rows, columns, inner, copies, tensor.trainable, small, grouped=tensor.expert)
 
 
 def expert_rows(clock: Clock, experts: int) -> tuple[Floats, Floats]:
@@ -96,7 +99,7 @@ def product_seconds(clock: Clock, product: Product) -> Floats:
     rows, columns, inner = product.rows, product.columns, product.inner
     padded = 2 * (rows + device.gemm_padding) * (columns + device.gemm_padding) * (inner + device.gemm_ramp)
     moved = clock.activation_bytes * (rows * (inner + columns) + inner * columns) / clock.memory_rate
-    reach = device.gemm_efficiency * clock.kernel.products
+    reach = device.gemm_efficiency * clock.kernel.products * (clock.kernel.grouped if product.grouped else 1.0)
     peak, cast = device.dense_peak * reach, np.zeros_like(rows)
     if product.low_precision and clock.low_precision is not None:
         peak = clock.scenario.machine.peak_flops * reach * clock.low_precision.efficiency

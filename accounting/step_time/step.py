@@ -94,8 +94,17 @@ def _flops(step: Step) -> tuple[Floats, Floats]:
     return model, model + again * clock.micro_batches * ranks
 
 
+def _unmeasured(clock: Clock) -> list[str]:
+    """Devices that only share their family's constants, in words."""
+    return [
+        f"no measured step of {item.name}: its time uses the constants of the {row.name} family, with a wider band"
+        for item, row in zip(clock.scenario.machine.accelerators, clock.device_rows, strict=True)
+        if item.slug not in row.measured
+    ]
+
+
 def _warnings(clock: Clock, mfu: Floats) -> tuple[str, ...]:
-    said = []
+    said = _unmeasured(clock)
     low, high = _MEASURED_MFU
     if clock.low_precision is None and bool(np.any((mfu < low) | (mfu > high))):
         said.append(
