@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from accounting.catalog import Offer
 from planner.search.changes import Outcome, outcome, what_if, what_would_work
-from planner.search.explain import explanation, faster, why, why_not
+from planner.search.explain import explanation, faster, missed_by, price_warnings, why, why_not
+from planner.search.machines import price_age_days
+from planner.search.points import points
 from planner.search.problem import PlanProblem
-from planner.search.rank import Candidate, candidates_of, frontier, nearest_misses, one_per_place, ordered
-from planner.search.scan import Found
+from planner.search.rank import Candidate, Ranking, nearest_misses
+from planner.search.scan import Cancelled, Found
 
-MOST_POINTS = 400
-EXPORT_FORMATS: tuple[str, ...] = ()
-"""Launch files an option can be written as."""
 MEMORY_SUMMARY = (
     "by_bucket",
     "by_phase",
@@ -34,80 +33,149 @@ MEMORY_SUMMARY = (
 TIME_SUMMARY = ("step_seconds", "tokens_per_second", "tokens_per_second_per_device", "mfu", "hfu")
 
 
-def plan_answer(problem: PlanProblem, found: Found, cancelled: Callable[[], bool]) -> dict[str, Any]:
-    """Everything but the provenance, which the caller knows."""
-    ranked = ordered(problem, candidates_of(found.feasible, found.machines))
-    places = one_per_place(ranked)
-    misses = nearest_misses(found)
-    best = places[0] if places else None
-    shown = places[: problem.option_count]
-    front = frontier(ranked)
-    options = [option(problem, rank, one, places[0]) for rank, one in enumerate(shown, start=1)]
-    rank_of = {id(one): rank for rank, one in enumerate(shown, start=1)}
-    recommendation = None
-    if best is not None:
-        result = outcome(problem, best.scenario)
-        recommendation = options[0] | {"answer": explained(problem, best, result)}
+class Shown:
+    """The rows an answer shows, each estimated once."""
+
+    def __init__(self, problem: PlanProblem, found: Found) -> None:
+        self.problem = problem
+        self.ranking = Ranking(found.feasible, found.fleet, problem.objective)
+        self.places = self.ranking.places()
+        self.ranked = [int(row) for row in self.places[: problem.option_count]]
+        self.front = [int(row) for row in self.ranking.frontier()]
+        self._outcomes: dict[int, tuple[Candidate, Outcome, dict[str, Any]]] = {}
+
+    @property
+    def best(self) -> int | None:
+        """The first row; None where nothing is feasible."""
+        return self.ranked[0] if self.ranked else None
+
+    def of(self, row: int) -> tuple[Candidate, Outcome, dict[str, Any]]:
+        """(the candidate, its outcome, its whole estimate answer) of a row of the ranking."""
+        if row not in self._outcomes:
+            one = self.ranking.candidate(row)
+            result = outcome(self.problem, one.scenario)
+            self._outcomes[row] = (one, result, result.estimate.row(0))
+        return self._outcomes[row]
+
+    def rival(self, best: Candidate) -> Candidate | None:
+        """The best candidate on another device."""
+        others = (self.ranking.candidate(int(row)) for row in self.places[1:])
+        slug = best.machine.accelerator.slug
+        return next((one for one in others if one.machine.accelerator.slug != slug), None)
+
+
+def plan_answer(problem: PlanProblem, found: Found, cancelled: Cancelled) -> dict[str, Any]:
+    """Everything but the provenance, which the caller knows.
+
+    `options` has one entry a place (device, node type, kind of price, count), its best layout, in the objective's
+    order; `frontier` is over all candidates, so it may hold other layouts of the same place; a row in both carries its
+    rank.
+    """
+    shown = Shown(problem, found)
+    misses = nearest_misses(problem, found)
+    options = [option(problem, shown, row, rank, shown.ranked[0]) for rank, row in enumerate(shown.ranked, start=1)]
+    rank_of = {row: rank for rank, row in enumerate(shown.ranked, start=1)}
+    candidates = [shown.of(row)[0] for row in shown.ranked]
+    front = [option(problem, shown, row, rank_of.get(row), shown.best or 0) for row in shown.front]
     return {
-        "recommendation": recommendation,
+        "recommendation": options[0] | {"answer": _explained(*shown.of(shown.ranked[0]))} if options else None,
         "options": options,
-        "frontier": [option(problem, rank_of.get(id(one)), one, front[0]) for one in front],
-        "points": points(ranked, front, rank_of),
-        "why": why(problem, found, best, places) if best else [],
-        "why_not": (why_not(problem, found, best, misses) + faster(places, best))[:3] if best else [],
-        "what_if": what_if(problem, best.scenario)
-        if best
-        else what_would_work(problem, cancelled, misses[0][1] if misses else None),
+        "frontier": front,
+        "points": points(shown.ranking, shown.front, rank_of),
+        **_reasons(problem, found, shown, misses, cancelled),
         "rejections": {reason: found.rejected[reason] for reason in sorted(found.rejected)},
         "nearest_misses": [miss(problem, reason, one) for reason, one in misses],
         "assumptions": list(problem.assumptions),
-        "warnings": [*problem.warnings, *price_warnings(places[: problem.option_count])],
+        "warnings": [*problem.warnings, *price_warnings(candidates, problem.as_of), *_kind_warnings(candidates)],
         "search": {"candidates": found.candidates, "feasible": found.feasible_count},
-        "provenance": {"price_dates": price_dates(shown), "tokens": problem.tokens},
+        "provenance": {
+            "price_dates": price_dates(candidates),
+            "prices_as_of": _day(problem.as_of),
+            "tokens": problem.tokens,
+        },
     }
 
 
-def explained(problem: PlanProblem, one: Candidate, result: Outcome) -> dict[str, Any]:
+def _reasons(
+    problem: PlanProblem,
+    found: Found,
+    shown: Shown,
+    misses: list[tuple[str, Candidate]],
+    cancelled: Cancelled,
+) -> dict[str, Any]:
+    """Why the winner wins, what rules out the others, what one change would do."""
+    if shown.best is None:
+        return {"why": [], "why_not": [], "what_if": what_would_work(problem, misses, cancelled)}
+    best, result, _ = shown.of(shown.best)
+    rival = shown.rival(best)
+    quickest = shown.ranking.fastest()
+    fastest = None if quickest is None else shown.ranking.candidate(quickest)
+    against = why_not(problem, found, best, misses) + faster(fastest, best)
+    return {
+        "why": why(problem, found, best, rival),
+        "why_not": against[:3],
+        "what_if": what_if(problem, result, _next_price(shown, best)),
+    }
+
+
+def _next_price(shown: Shown, best: Candidate) -> float:
+    """Dollars at which another price would take over: the next one of the same machine, or another machine's best."""
+    others = (shown.ranking.candidate(int(row)) for row in islice(shown.places, 1, None))
+    elsewhere = next((one.total for one in others if one.machine is not best.machine), np.inf)
+    machine = best.machine
+    if machine.offer is None or machine.next_usd_per_hour is None:
+        return elsewhere
+    return min(elsewhere, best.total * machine.next_usd_per_hour / machine.offer.usd_per_hour)
+
+
+def _explained(one: Candidate, result: Outcome, answer: dict[str, Any]) -> dict[str, Any]:
     """The whole estimate answer of one candidate, priced."""
-    answer = result.estimate.row(0)
     return answer | {"cost": cost_answer(one, answer["time"]["tokens_per_second"])}
 
 
 def cost_answer(one: Candidate, tokens_per_second: float | None) -> dict[str, Any]:
+    """The contract's `cost` of an estimate."""
     per_hour = number(one.usd_per_hour)
     per_million = None
     if per_hour is not None and tokens_per_second:
         per_million = per_hour / 3600 / tokens_per_second * 1e6
-    return {"usd_per_hour": per_hour, "usd_per_million_tokens": per_million, "offer": offer_answer(one.machine.offer)}
+    return {
+        "usd_per_hour": per_hour,
+        "usd_per_million_tokens": per_million,
+        "offer": offer_answer(one.machine.offer, None),
+    }
 
 
-def option(problem: PlanProblem, rank: int | None, one: Candidate, best: Candidate) -> dict[str, Any]:
-    """One option: the request that reproduces it, its numbers, its sentence."""
-    result = outcome(problem, one.scenario)
-    answer = result.estimate.row(0)
+def option(problem: PlanProblem, shown: Shown, row: int, rank: int | None, best: int) -> dict[str, Any]:
+    """One option: the request that reproduces it, its numbers, its sentence. `best` is the row it is held against."""
+    one, result, answer = shown.of(row)
     memory, time = answer["memory"], answer["time"]
-    devices = one.machine.node_type.accelerator_count if one.machine.node_type else 1
+    low, high = result.hours_band
+    rate = one.usd_per_hour
     return {
         "rank": rank,
         "estimate": problem.write_request(one.scenario, 0),
         "hours": number(one.hours),
+        "hours_band": [number(low), number(high)],
         "usd": number(one.usd),
-        "usd_per_hour": number(one.usd_per_hour),
+        "usd_band": [number(low * rate), number(high * rate)],
+        "usd_per_hour": number(rate),
         "step_seconds": number(one.step_seconds),
         "device_bytes": memory["device_bytes"],
         "headroom_bytes": memory["headroom_bytes"],
-        "explanation": explanation(problem, rank or 0, one, best),
+        "explanation": explanation(problem, rank, one, shown.of(best)[0]),
         "exports": {},
         "memory": {name: memory[name] for name in MEMORY_SUMMARY},
         "time": {name: time[name] for name in TIME_SUMMARY},
-        "offer": offer_answer(one.machine.offer),
+        "offer": offer_answer(one.machine.offer, problem.as_of),
         "other_prices": one.machine.others,
-        "nodes": -(-one.count // devices),
+        "nodes": -(-one.count // one.machine.node_devices),
+        "warnings": answer["warnings"],
     }
 
 
-def offer_answer(offer: Offer | None) -> dict[str, Any] | None:
-    """A price with its place, kind, date and source; None where there is none."""
+def offer_answer(offer: Offer | None, as_of: date | None) -> dict[str, Any] | None:
+    """A price with its place, kind, date, age on a day and source; None where there is none."""
     if offer is None:
         return None
     return {
@@ -119,13 +187,14 @@ def offer_answer(offer: Offer | None) -> dict[str, Any] | None:
         "usd_per_hour": offer.usd_per_hour,
         "accelerator_count": offer.accelerator_count,
         "price_date": _day(offer.price_date),
+        "price_age_days": price_age_days(offer, as_of),
         "date_precision": offer.date_precision,
         "source": offer.source,
     }
 
 
 def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
-    """A candidate that came close: by how much it missed, and its whole ledger."""
+    """A candidate that came close: by how much it missed, in numbers and words, and its whole ledger."""
     result = outcome(problem, one.scenario)
     limits = problem.constraints
     by: dict[str, float | int | None] = {"bytes": None, "hours": None, "usd": None}
@@ -137,6 +206,7 @@ def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
         by["usd"] = one.usd - (limits.budget_usd or 0.0)
     return {
         "reason": reason,
+        "text": missed_by(problem, reason, one),
         "estimate": problem.write_request(one.scenario, 0),
         "misses_by_bytes": by["bytes"],
         "misses_by_hours": by["hours"],
@@ -144,49 +214,29 @@ def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
         "hours": number(one.hours),
         "usd": number(one.usd),
         "device_bytes": result.device_bytes,
-        "answer": explained(problem, one, result),
+        "answer": _explained(one, result, result.estimate.row(0)),
     }
-
-
-def points(ranked: list[Candidate], front: list[Candidate], rank_of: dict[int, int]) -> list[dict[str, Any]]:
-    """At most 400 for the plot: frontier, options, then the rest thinned evenly in rank order."""
-    on_front = {id(one) for one in front}
-    first = [one for one in ranked if id(one) in on_front or id(one) in rank_of]
-    rest = [one for one in ranked if id(one) not in on_front and id(one) not in rank_of]
-    room = max(MOST_POINTS - len(first), 0)
-    step = max(-(-len(rest) // room), 1) if room else len(rest) + 1
-    return [
-        {
-            "hours": number(one.hours),
-            "usd": number(one.usd),
-            "accelerator": one.machine.accelerator.slug,
-            "count": one.count,
-            "frontier": id(one) in on_front,
-            "rank": rank_of.get(id(one)),
-            "fits": True,
-        }
-        for one in (*first, *rest[::step])
-    ]
 
 
 def price_dates(shown: list[Candidate]) -> list[str]:
     """Distinct dates of the prices behind the options, oldest first."""
-    dates = {_day(one.machine.offer.price_date) for one in shown if one.machine.offer and one.machine.offer.price_date}
-    return sorted(day for day in dates if day is not None)
+    offers = [one.machine.offer for one in shown]
+    return sorted({offer.price_date.isoformat() for offer in offers if offer is not None and offer.price_date})
 
 
-def price_warnings(shown: list[Candidate]) -> list[str]:
-    """Prices nobody can date, in words."""
-    undated = {
-        f"The {one.machine.offer.provider} price of {one.machine.accelerator.name} has no exact date."
-        for one in shown
-        if one.machine.offer is not None and one.machine.offer.price_date is None
+def _kind_warnings(shown: list[Candidate]) -> list[str]:
+    """What a price that is not on-demand asks of its reader."""
+    kinds = {one.machine.offer.pricing_kind for one in shown if one.machine.offer is not None}
+    said = {
+        "spot": "Spot devices can be taken back: hours and dollars of spot options count failures, not preemptions.",
+        "reserved": "Reserved prices hold for a commitment of months or years; the whole job alone may not fill it.",
     }
-    return sorted(undated)
+    return [said[kind] for kind in sorted(kinds) if kind in said]
 
 
 def number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+    """A number of the answer; None where it is not known."""
+    return float(value) if np.isfinite(value) else None
 
 
 def _day(day: date | None) -> str | None:

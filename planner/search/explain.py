@@ -2,85 +2,125 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import date
 from typing import Any
 
 import numpy as np
 
+from accounting.catalog import Offer
+from accounting.units import GIB
+from planner.search.machines import price_age_days
 from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate
 from planner.search.scan import Found
 
 OBJECTIVE_WORDS = {"cost": "Cheapest", "time": "Fastest", "devices": "Fewest devices"}
+FRESH_DAYS = 7
+STALE_DAYS = 180
+"""A price older than the first is said to be; older than the second, the reader is told to refresh it."""
 
 
-def why(problem: PlanProblem, found: Found, best: Candidate, ranked: list[Candidate]) -> list[str]:
-    """Three lines: its rank, what binds it, what the choice saves."""
+def why(problem: PlanProblem, found: Found, best: Candidate, rival: Candidate | None) -> list[str]:
+    """Three lines: its rank, what binds it, what the choice saves over the best on another device (`rival`)."""
     lines = [f"{OBJECTIVE_WORDS[problem.objective]} of {found.feasible_count:,} candidates that meet every limit."]
     lines.append(binding(problem, found, best))
-    others = [one for one in ranked[1:] if one.machine.accelerator.slug != best.machine.accelerator.slug]
-    if others and np.isfinite(others[0].total) and np.isfinite(best.total):
-        other = others[0]
+    if rival is not None and np.isfinite(rival.total) and np.isfinite(best.total):
         unit = "" if problem.tokens is not None else " an hour"
-        lines.append(
-            f"The best on another device, {other.count} × {other.machine.accelerator.name}, "
-            f"costs ${other.total:,.2f}{unit}: ${other.total - best.total:,.2f} more."
-        )
+        more = rival.total - best.total
+        side = f"${more:,.2f} more" if more >= 0 else f"${-more:,.2f} less"
+        lines.append(f"The best on another device, {named(rival)}, costs ${rival.total:,.2f}{unit}: {side}.")
     return lines
 
 
 def binding(problem: PlanProblem, found: Found, best: Candidate) -> str:
     """What stops something better: the deadline, the budget, memory, or only the price."""
-    free = -best.over_bytes / 2**30
+    free = -best.over_bytes / GIB
     if problem.constraints.deadline_hours is not None and found.rejected["deadline"]:
         return f"The deadline of {problem.constraints.deadline_hours:g} h binds; {free:.1f} GiB stay free per device."
     if problem.constraints.budget_usd is not None and found.rejected["budget"]:
         return f"The budget of ${problem.constraints.budget_usd:,.0f} binds; {free:.1f} GiB stay free per device."
     if found.rejected["memory"]:
-        return f"Memory ruled out {found.rejected['memory']:,} candidates; this one leaves {free:.1f} GiB below its limit."
+        return (
+            f"Memory ruled out {found.rejected['memory']:,} candidates; this one leaves {free:.1f} GiB below its limit."
+        )
     return f"Only the price binds: every candidate fits, this one with {free:.1f} GiB below its limit."
 
 
-def why_not(problem: PlanProblem, found: Found, best: Candidate, misses: list[tuple[str, Candidate]]) -> list[dict[str, Any]]:
+def why_not(
+    problem: PlanProblem, found: Found, best: Candidate, misses: list[tuple[str, Candidate]]
+) -> list[dict[str, Any]]:
     """Cheaper or faster ones and what rules them out; unpriced ones in the open."""
     lines: list[dict[str, Any]] = []
     for reason, one in misses:
         cheaper = np.isfinite(one.total) and one.total < best.total
-        if reason == "memory" and cheaper:
-            over = one.over_bytes / 2**30
-            lines.append({"kind": "no", "text": f"{_name(one)} would cost ${one.total:,.2f} but is {over:.1f} GiB over the limit."})
-        elif reason == "deadline" and problem.constraints.deadline_hours is not None:
-            late = one.hours - problem.constraints.deadline_hours
-            lines.append({"kind": "no", "text": f"{_name(one)} costs ${one.total:,.2f} but takes {one.hours:.1f} h: {late:.1f} h late."})
-        elif reason == "budget" and problem.constraints.budget_usd is not None:
-            lines.append({"kind": "no", "text": f"{_name(one)} takes {one.hours:.1f} h but costs ${one.usd:,.2f}."})
+        if reason != "memory" or cheaper:
+            lines.append({"kind": "no", "text": missed_by(problem, reason, one)})
     unpriced = found.rejected["price_unknown"]
     if unpriced:
         lines.append({"kind": "unknown", "text": f"{unpriced:,} candidates have no price and were left out."})
     return lines[:3]
 
 
-def faster(ranked: list[Candidate], best: Candidate) -> list[dict[str, Any]]:
+def missed_by(problem: PlanProblem, reason: str, one: Candidate) -> str:
+    """A near miss in a sentence: what it is, what it would cost, and by how much it misses."""
+    cost = f"would cost ${one.total:,.2f}" if np.isfinite(one.total) else "has no price"
+    limits = problem.constraints
+    if reason == "deadline" and limits.deadline_hours is not None:
+        late = one.hours - limits.deadline_hours
+        return f"{named(one)} {cost} but takes {one.hours:,.1f} h: {late:,.1f} h late."
+    if reason == "budget" and limits.budget_usd is not None:
+        over = one.usd - limits.budget_usd
+        return f"{named(one)} takes {one.hours:,.1f} h but costs ${one.usd:,.2f}: ${over:,.2f} over the budget."
+    return f"{named(one)} {cost} but is {one.over_bytes / GIB:,.1f} GiB over the limit of each device."
+
+
+def faster(fastest: Candidate | None, best: Candidate) -> list[dict[str, Any]]:
     """The fastest option and what its speed costs."""
-    known = [one for one in ranked if np.isfinite(one.hours) and one.hours < best.hours]
-    if not known:
+    if fastest is None or not fastest.hours < best.hours:
         return []
-    fastest = min(known, key=lambda one: (one.hours, one.total))
-    text = f"{_name(fastest)} takes {fastest.hours:.1f} h instead of {best.hours:.1f} h, for ${fastest.total - best.total:,.2f} more."
-    return [{"kind": "no", "text": text}]
+    text = f"{named(fastest)} takes {fastest.hours:,.1f} h instead of {best.hours:,.1f} h"
+    more = fastest.total - best.total
+    return [{"kind": "no", "text": f"{text}, for ${more:,.2f} more." if np.isfinite(more) else f"{text}."}]
 
 
-def explanation(problem: PlanProblem, rank: int, one: Candidate, best: Candidate) -> str:
-    """An option's own sentence."""
-    free = -one.over_bytes / 2**30
+def explanation(problem: PlanProblem, rank: int | None, one: Candidate, best: Candidate) -> str:
+    """An option's own sentence, against `best`."""
+    free = -one.over_bytes / GIB
     if rank == 1:
         return f"{OBJECTIVE_WORDS[problem.objective]} of all; {free:.1f} GiB stay below its memory limit."
     if not np.isfinite(one.total) or not np.isfinite(best.total):
         return f"Takes {one.step_seconds:.2f} s a step; {free:.1f} GiB stay below its memory limit."
     more = one.total - best.total
     pace = "" if not np.isfinite(one.hours) else f" and takes {one.hours:.1f} h against {best.hours:.1f} h"
-    sign = "more" if more >= 0 else "less"
-    return f"Costs ${abs(more):,.2f} {sign} than option 1{pace}."
+    return f"Costs ${abs(more):,.2f} {'more' if more >= 0 else 'less'} than option 1{pace}."
 
 
-def _name(one: Candidate) -> str:
+def named(one: Candidate) -> str:
+    """'16 × H100 SXM5 80GB'."""
     return f"{one.count} × {one.machine.accelerator.name}"
+
+
+def price_warnings(shown: Iterable[Candidate], as_of: date | None) -> list[str]:
+    """Prices that are old, or that nobody can date, each in one sentence."""
+    said = {_price_warning(one.machine.offer, one.machine.accelerator.name, as_of) for one in shown}
+    return sorted(text for text in said if text)
+
+
+def _price_warning(offer: Offer | None, device: str, as_of: date | None) -> str:
+    if offer is None or offer.pricing_kind == "internal":
+        return ""
+    where = f"The {offer.provider} {offer.pricing_kind} price of {device}"
+    if offer.price_date is None:
+        edges = (("not before", offer.price_not_before), ("not after", offer.price_not_after))
+        known = " and ".join(f"{word} {_day(day)}" for word, day in edges if day is not None)
+        return f"{where} has no exact date{f' ({known})' if known else ''}: refresh it before you rely on it."
+    age = price_age_days(offer, as_of)
+    if age is None or age <= FRESH_DAYS:
+        return ""
+    text = f"{where} is {age} days old ({_day(offer.price_date)})"
+    return f"{text}: refresh it before you rely on it." if age > STALE_DAYS else f"{text}."
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%b %Y}"

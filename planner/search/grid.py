@@ -1,22 +1,19 @@
-"""Candidates: the recipes a request allows, and for each the columns of every layout on every machine."""
+"""The layouts of one recipe, decoded from a running number in slices, so that no space is ever held whole."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.constraints import STAGES
-from accounting.facts.precisions import Precision
-from accounting.machine import Choice, Tables, engine_runs_on, machine_columns
-from accounting.options import Options
-from accounting.scenario import Layout, Machine, Recipe, Scenario, column
-from accounting.units import Bytes
+from accounting.scenario import Layout, Recipe, column
 from accounting.vocabulary import Engine, Schedule
-from planner.search.machines import MachineChoice, counts
 from planner.search.problem import PlanProblem
+from planner.search.sites import Sites, Whole
 
 POWERS = (1, 2, 4, 8, 16, 32, 64)
 TENSOR_PARALLEL_ENGINES = (Engine.FSDP2, Engine.MEGATRON, Engine.IDEAL)
@@ -24,143 +21,198 @@ PIPELINE_ENGINES = (Engine.MEGATRON, Engine.IDEAL)
 LONG_SEQUENCE = 32_768
 """From here on the search also splits the sequence where the request leaves that open."""
 LARGEST_AUTOMATIC_MICRO_BATCH = 32
+LARGEST_AUTOMATIC_TENSOR_DEGREE = 8
+LARGEST_AUTOMATIC_STAGES = 16
+VIRTUAL_STAGES = (2, 4, 8)
 FSDP = (Engine.FSDP1, Engine.FSDP2)
+SLICE = 65_536
+"""Combinations decoded at a time."""
+CELLS = 65_536
+"""Rows · stages of one batch of layouts: what a formula's arrays hold, small enough for the cache."""
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """All candidates of one recipe: a scenario of N rows and which machine each row runs on."""
+class Layouts:
+    """Layouts of one recipe on their sites, R rows, and what was left behind on the way to them."""
 
-    recipe: Recipe
-    scenario: Scenario
-    machine: NDArray[np.int64]
-    """Index into the machine choices, (N,)."""
+    layout: Layout
+    site: Whole
     unbalanced: NDArray[np.bool_]
-    """Rows whose global batch does not divide into micro-batches, (N,)."""
-    layouts: Scenario
-    """Each different layout once, M rows: memory and rules depend on nothing else of a machine than its generation."""
-    layout_row: NDArray[np.int64]
-    """Which of them each row is, (N,)."""
+    """Rows whose global batch does not divide into micro-batches, (R,)."""
+    rejected: Counter[str]
+    """Candidates that never became a layout, by reason."""
+    visited: int
+    """Combinations times machines that were decoded for this batch; every one of a recipe over all its batches."""
 
 
-def recipes(problem: PlanProblem) -> Iterator[Recipe]:
-    """Every allowed combination of engine, stage, precision, optimizer, recomputation and offload, in a fixed order."""
-    for engine in problem.engines:
-        for stage in (stage for stage in problem.zero_stages if stage in STAGES[engine]):
-            for precision in (row for row in problem.precisions if engine_holds(engine, row)):
-                for optimizer, options in problem.optimizers:
-                    for recompute in problem.recomputes:
-                        for offload in problem.offloads:
-                            yield Recipe(
-                                model=problem.model,
-                                engine=engine,
-                                zero_stage=stage,
-                                precision=precision,
-                                optimizer=optimizer,
-                                optimizer_options=options,
-                                recompute=recompute,
-                                attention=problem.attention,
-                                offload=offload,
-                                adapter=problem.adapter,
-                                schedule=Schedule.ONE_F_ONE_B,
-                                headroom=problem.constraints.memory_headroom,
-                                options=problem.options,
-                            )
+@dataclass(frozen=True, slots=True)
+class Axes:
+    """What a recipe's layouts differ in, in the order of decoding: the deepest pipelines come last."""
+
+    pp: tuple[int, ...]
+    vpp: tuple[int, ...]
+    sites: int
+    hybrid: tuple[int, ...]
+    tp: tuple[int, ...]
+    cp: tuple[int, ...]
+    ep: tuple[int, ...]
+    micro: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Length of each axis."""
+        lengths = (self.hybrid, self.tp, self.cp, self.ep, self.micro)
+        return (len(self.pp), len(self.vpp), self.sites, *map(len, lengths))
+
+    @property
+    def size(self) -> int:
+        """Combinations in all."""
+        return prod(self.shape)
+
+    def decode(self, flat: Whole) -> dict[str, Whole]:
+        """The values behind running numbers, by axis; `site` as an index."""
+        index = np.unravel_index(flat, self.shape)
+        named = zip(("pp", "vpp", "site", "hybrid", "tp", "cp", "ep", "micro"), index, strict=True)
+        tables = {"pp": self.pp, "vpp": self.vpp, "hybrid": self.hybrid, "tp": self.tp}
+        tables |= {"cp": self.cp, "ep": self.ep, "micro": self.micro}
+        return {
+            name: np.asarray(tables[name], dtype=np.int64)[at] if name in tables else at.astype(np.int64)
+            for name, at in named
+        }
 
 
-def engine_holds(engine: Engine, precision: Precision) -> bool:
-    """Megatron keeps 16-bit weights beside its master copy: it has no autocast over fp32 weights to offer."""
-    return not (engine is Engine.MEGATRON and precision.parameters == "fp32" and precision.compute != "fp32")
-
-
-def block_of(problem: PlanProblem, recipe: Recipe, machines: tuple[MachineChoice, ...]) -> Block | None:
-    """All layouts of one recipe as columns; None where no machine can run its engine at any count."""
-    pairs = [
-        (index, count)
-        for index, choice in enumerate(machines)
-        if engine_runs_on(recipe.engine, choice.accelerator)
-        for count in counts(problem, choice)
-    ]
-    if not pairs:
-        return None
-    axes = [np.arange(len(pairs)), *(np.asarray(axis) for axis in _axes(problem, recipe, machines))]
-    grid = [axis.reshape(-1) for axis in np.meshgrid(*axes, indexing="ij")]
-    pair, replicas = np.asarray(pairs, dtype=np.int64)[grid[0]], grid[1]
-    machine, count = pair[:, 0], pair[:, 1]
-    tp, pp, cp, ep, micro = (axis.astype(np.int64) for axis in grid[2:])
-    data = count // (tp * pp * cp)
-    whole = (data * tp * pp * cp == count) & (data > 0)
-    devices = np.array([choice.node_type.accelerator_count if choice.node_type else 1 for choice in machines])[machine]
-    nodes = np.maximum(count // np.maximum(devices, 1), 1)
-    hybrid = (replicas == 1) & (nodes > 1) & (data % nodes == 0) & (data > nodes)
-    kept = np.flatnonzero(whole & ((replicas == 0) | hybrid) & (tp <= np.maximum(devices, 1)))
-    # By depth of pipeline, so that a chunk's stage axis is no longer than it must be.
-    kept = kept[np.argsort(pp[kept], kind="stable")]
-    columns = {"machine": machine, "count": count, "tp": tp, "pp": pp, "cp": cp, "ep": ep, "micro": micro}
-    columns |= {"data": data, "hybrid": hybrid, "nodes": nodes}
-    rows = {name: values[kept] for name, values in columns.items()}
-    layout, unbalanced = _layout(problem, recipe, rows)
-    devices_of = _machine(machines, rows["machine"], layout.count, recipe.precision.compute)
-    scenario = Scenario(recipe=recipe, layout=layout, machine=devices_of)
-    first, layout_row = _distinct(machines, rows)
-    return Block(recipe, scenario, rows["machine"], unbalanced, scenario.take(first), layout_row)
-
-
-def _distinct(
-    machines: tuple[MachineChoice, ...], rows: dict[str, NDArray[np.int64]]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(first row of each different layout, which of them every row is), in order of first appearance."""
-    generations = sorted({choice.accelerator.compute_capability or "" for choice in machines})
-    generation = np.array([generations.index(choice.accelerator.compute_capability or "") for choice in machines])
-    parts = [generation[rows["machine"]], *(rows[name] for name in ("count", "tp", "pp", "cp", "ep", "micro", "hybrid", "nodes"))]
-    code = np.zeros(rows["machine"].shape, dtype=np.int64)
-    for part in parts:
-        code = code * (int(part.max(initial=0)) + 1) + part.astype(np.int64)
-    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return first[order], place[inverse]
-
-
-def _axes(problem: PlanProblem, recipe: Recipe, machines: tuple[MachineChoice, ...]) -> list[tuple[int, ...]]:
-    """(hybrid sharding, tp, pp, cp, ep, micro-batch): what the request gives, else what the engine can use."""
+def axes_of(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Axes:
+    """What the request gives, else what the engine can use on these sites."""
     engine = recipe.engine
-    moe = problem.model.architecture.moe if problem.model.architecture else None
-    widest = max((choice.node_type.accelerator_count for choice in machines if choice.node_type), default=1)
-    tensor = tuple(power for power in POWERS if power <= min(widest, 8)) if engine in TENSOR_PARALLEL_ENGINES else (1,)
-    pipeline = POWERS[:5] if engine in PIPELINE_ENGINES else (1,)
-    context = POWERS[:4] if problem.sequence_length >= LONG_SEQUENCE and engine in TENSOR_PARALLEL_ENGINES else (1,)
+    architecture = problem.model.architecture
+    moe = architecture.moe if architecture else None
+    widest = min(int(sites.domain.max(initial=1)), LARGEST_AUTOMATIC_TENSOR_DEGREE)
+    tensor = tuple(power for power in POWERS if power <= widest) if engine in TENSOR_PARALLEL_ENGINES else (1,)
+    deepest = LARGEST_AUTOMATIC_STAGES if engine in PIPELINE_ENGINES and architecture is not None else 1
+    pipeline = tuple(power for power in POWERS if power <= deepest)
+    long = problem.sequence_length >= LONG_SEQUENCE and engine in TENSOR_PARALLEL_ENGINES and architecture is not None
+    context = POWERS[:4] if long else (1,)
     expert = (1,)
     if moe is not None and engine is Engine.MEGATRON:
         expert = tuple(power for power in POWERS if moe.experts % power == 0)
-    micro = tuple(power for power in POWERS if power <= LARGEST_AUTOMATIC_MICRO_BATCH)
-    hybrid = (0, 1) if engine in FSDP else (0,)
-    if problem.model.architecture is None:
-        pipeline, context, micro = (1,), (1,), (1,)
-    given = (problem.tp, problem.pp, problem.cp, problem.ep, problem.micro_batch_sizes)
-    return [hybrid, *(mine or auto for mine, auto in zip(given, (tensor, pipeline, context, expert, micro), strict=True))]
+    micro = tuple(power for power in POWERS if power <= LARGEST_AUTOMATIC_MICRO_BATCH) if architecture else (1,)
+    interleaved = recipe.schedule is Schedule.INTERLEAVED
+    pp = problem.pp or pipeline
+    return Axes(
+        pp=tuple(stages for stages in pp if stages > 1) if interleaved else pp,
+        vpp=VIRTUAL_STAGES if interleaved else (1,),
+        sites=len(sites.count),
+        hybrid=(0, 1) if engine in FSDP else (0,),
+        tp=problem.tp or tensor,
+        cp=problem.cp or context,
+        ep=problem.ep or expert,
+        micro=problem.micro_batch_sizes or micro,
+    )
 
 
-def _layout(problem: PlanProblem, recipe: Recipe, rows: dict[str, NDArray[np.int64]]) -> tuple[Layout, NDArray[np.bool_]]:
+def layouts(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Iterator[Layouts]:
+    """Every layout of a recipe, in batches of about CELLS rows times stages, shallow pipelines first."""
+    axes = axes_of(problem, recipe, sites)
+    held: list[dict[str, Whole]] = []
+    rejected: Counter[str] = Counter()
+    cells = visited = 0
+    for start in range(0, axes.size, SLICE):
+        rows = axes.decode(np.arange(start, min(start + SLICE, axes.size), dtype=np.int64))
+        visited += int(sites.weight[rows["site"]].sum())
+        rows, lost = _possible(recipe, rows, sites)
+        rejected += lost
+        for part in _parts(rows):
+            held.append(part)
+            cells += len(part["pp"]) * int(part["pp"].max())
+            if cells >= CELLS:
+                yield _batch(problem, recipe, held, rejected, visited)
+                held, rejected, cells, visited = [], Counter(), 0, 0
+    if held or rejected or visited:
+        yield _batch(problem, recipe, held, rejected, visited)
+
+
+def combinations(problem: PlanProblem, recipe: Recipe, sites: Sites) -> int:
+    """Combinations times machines of a recipe: the end of its progress; duplicates are in it, and are no candidates."""
+    axes = axes_of(problem, recipe, sites)
+    return axes.size // max(axes.sites, 1) * int(sites.weight.sum())
+
+
+def _parts(rows: dict[str, Whole]) -> Iterator[dict[str, Whole]]:
+    """Pieces of few enough cells each."""
+    size = len(rows["pp"])
+    if not size:
+        return
+    step = max(CELLS // int(rows["pp"].max()), 1)
+    for start in range(0, size, step):
+        yield {name: values[start : start + step] for name, values in rows.items()}
+
+
+def _possible(recipe: Recipe, rows: dict[str, Whole], sites: Sites) -> tuple[dict[str, Whole], Counter[str]]:
+    """Combinations whose degrees divide the count within their domain; a duplicate of another row is no candidate.
+
+    Hybrid sharding (one copy a node, sharded within) is another layout only over several nodes with several ranks each.
+    """
+    lost: Counter[str] = Counter()
+    site = rows["site"]
+    count, devices = sites.count[site], np.maximum(sites.devices[site], 1)
+    model_ranks = rows["tp"] * rows["pp"] * rows["cp"]
+    data = count // model_ranks
+    nodes = np.maximum(count // devices, 1)
+    hybrid = rows["hybrid"] == 1
+    rows |= {"count": count, "data": data, "nodes": nodes}
+    meant = ~hybrid | ((nodes > 1) & (data % nodes == 0) & (data > nodes))
+    whole = data * model_ranks == count
+    domain = np.maximum(sites.domain[site], 1)
+    inside = (rows["tp"] <= domain) & (domain % np.minimum(rows["tp"], domain) == 0)
+    chunked = _chunked(recipe, rows)
+    gates = (("divisibility", whole), ("scale_up_domain", inside), ("divisibility", chunked))
+    good = meant
+    for reason, passes in gates:
+        lost[reason] += int(sites.weight[site[good & ~passes]].sum())
+        good = good & passes
+    kept = np.flatnonzero(good)
+    return {name: values[kept] for name, values in rows.items()}, +lost
+
+
+def _chunked(recipe: Recipe, rows: dict[str, Whole]) -> NDArray[np.bool_]:
+    """An interleaved schedule needs whole blocks in every virtual stage. Source: Megatron-LM, arguments' own checks."""
+    if recipe.schedule is not Schedule.INTERLEAVED or recipe.model.inventory is None:
+        return np.ones(rows["pp"].shape, dtype=np.bool_)
+    return np.asarray(len(recipe.model.inventory.pattern) % (rows["pp"] * rows["vpp"]) == 0)
+
+
+def _batch(
+    problem: PlanProblem, recipe: Recipe, held: list[dict[str, Whole]], rejected: Counter[str], visited: int
+) -> Layouts:
+    names = held[0] if held else dict.fromkeys(("site", "data", "micro", "hybrid", "nodes", "count", *_DEGREES))
+    nothing = np.zeros(0, dtype=np.int64)
+    rows = {name: np.concatenate([part[name] for part in held]) if held else nothing for name in names}
+    layout, unbalanced = _layout(problem, recipe, rows)
+    return Layouts(layout, rows["site"], unbalanced, rejected, visited)
+
+
+_DEGREES = ("tp", "pp", "vpp", "cp", "ep")
+
+
+def _layout(problem: PlanProblem, recipe: Recipe, rows: dict[str, Whole]) -> tuple[Layout, NDArray[np.bool_]]:
     data, micro = rows["data"], rows["micro"]
     if problem.global_batch_tokens is None:
-        micro_batches, unbalanced = np.ones_like(data), np.zeros(data.shape, dtype=np.bool_)
+        # One round of the pipeline where nothing says how many: fewer micro-batches would leave stages idle.
+        micro_batches, unbalanced = rows["pp"].copy(), np.zeros(data.shape, dtype=np.bool_)
     else:
         sequences = problem.global_batch_tokens // problem.sequence_length
         micro_batches = np.maximum(sequences // (data * micro), 1)
         unbalanced = micro_batches * data * micro != sequences
+    if recipe.schedule is Schedule.INTERLEAVED:
+        # Source: Megatron-LM: interleaving takes whole rounds of the pipeline.
+        unbalanced = unbalanced | (micro_batches % rows["pp"] != 0)
     unsharded = recipe.zero_stage == 0 and recipe.engine not in FSDP
-    replicate = data if unsharded else np.where(rows["hybrid"], rows["nodes"], 1)
+    replicate = data if unsharded else np.where(rows["hybrid"] == 1, rows["nodes"], 1)
     layout = Layout(
         count=column(rows["count"]),
         dp_replicate=column(replicate),
         dp_shard=column(data // replicate),
-        tp=column(rows["tp"]),
-        cp=column(rows["cp"]),
-        pp=column(rows["pp"]),
-        vpp=column(np.ones_like(data)),
-        ep=column(rows["ep"]),
+        **{name: column(rows[name]) for name in _DEGREES},
         etp=column(np.where(rows["ep"] > 1, 1, rows["tp"])),
         sequence_parallel=column(rows["tp"] > 1, np.bool_),
         sequence_length=column(np.full_like(data, problem.sequence_length)),
@@ -168,19 +220,3 @@ def _layout(problem: PlanProblem, recipe: Recipe, rows: dict[str, NDArray[np.int
         micro_batches=column(micro_batches),
     )
     return layout, unbalanced
-
-
-def _machine(machines: tuple[MachineChoice, ...], index: NDArray[np.int64], count: Bytes, compute: str) -> Machine:
-    rows = column(index)
-    tables = Tables(
-        accelerators=tuple(choice.accelerator for choice in machines),
-        node_types=tuple(choice.node_type for choice in machines),
-        offers=tuple(choice.offer for choice in machines),
-    )
-    return machine_columns(tables, Choice(accelerator=rows, node_type=rows, offer=rows, count=count), compute)
-
-
-def with_options(problem: PlanProblem, **changes: object) -> PlanProblem:
-    """The same problem with some model options changed."""
-    values = {name: getattr(problem.options, name) for name in Options.__dataclass_fields__}
-    return replace(problem, options=Options(**(values | changes)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from accounting.catalog import Accelerator, NodeType, Offer
@@ -79,13 +80,15 @@ class PlanProblem:
     attention: Attention
     max_count: int
     min_count: int
+    write_request: Callable[[Scenario, int], dict[str, Any]] = field(compare=False)
+    """Writes one candidate back as the estimate request that reproduces it."""
+    as_of: date | None = field(default=None, compare=False)
+    """The day that prices are as old as; None = ages are not asked for."""
     constraints: Constraints = Constraints()
     goodput: Goodput = Goodput()
     objective: str = "cost"
     option_count: int = 10
     adapter: Adapter | None = None
     options: Options = Options()
-    write_request: Callable[[Scenario, int], dict[str, Any]] = field(default=lambda scenario, row: {}, compare=False)
-    """Writes one candidate back as the estimate request that reproduces it."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=())

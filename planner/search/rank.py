@@ -7,9 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.scenario import Scenario
+from planner.search.candidates import (
+    ORDERS,
+    Candidates,
+    Floats,
+    first_of_each,
+    order_of,
+    undominated,
+)
 from planner.search.machines import MachineChoice
 from planner.search.problem import PlanProblem
-from planner.search.scan import Candidates, Found
+from planner.search.scan import NEAREST, Found, priced
+from planner.search.sites import Fleet, Whole
+
+NUMBERS = ("total", "pace", "hours", "usd", "usd_per_hour", "step_seconds", "count", "degrees", "over", "place")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,110 +29,109 @@ class Candidate:
 
     source: Candidates
     index: int
-    machine: MachineChoice
-    count: int
-    hours: float
-    usd: float
-    usd_per_hour: float
-    step_seconds: float
-    over_bytes: int
-    """Need above the limit; negative where it fits."""
-    parallelism: int
-    """tp · pp · cp · ep: how far from plain data parallelism."""
+    fleet: Fleet
 
     @property
     def scenario(self) -> Scenario:
         """The candidate alone, as a scenario of one row."""
-        row = int(self.source.row[self.index])
-        return self.source.block.scenario.take(slice(row, row + 1))
+        return self.source.scenario(self.fleet, self.index)
+
+    @property
+    def machine(self) -> MachineChoice:
+        """The kind of node and price it runs on."""
+        return self.fleet.machines[int(self.source.machine[self.index])]
+
+    @property
+    def count(self) -> int:
+        """Devices."""
+        return int(self.source.count[self.index])
+
+    @property
+    def hours(self) -> float:
+        """Of the whole job; NaN where it has no length or no time."""
+        return float(self.source.hours[self.index])
+
+    @property
+    def usd(self) -> float:
+        """Of the whole job; NaN where it has no length, time or price."""
+        return float(self.source.usd[self.index])
+
+    @property
+    def usd_per_hour(self) -> float:
+        """Of all devices; NaN where there is no price."""
+        return float(self.source.usd_per_hour[self.index])
+
+    @property
+    def step_seconds(self) -> float:
+        """Of one optimizer step."""
+        return float(self.source.step_seconds[self.index])
 
     @property
     def total(self) -> float:
         """Dollars of the whole job, or of an hour where the job has no length; NaN where time or price is unknown."""
-        if np.isfinite(self.usd):
-            return self.usd
-        return self.usd_per_hour if np.isnan(self.hours) and np.isfinite(self.step_seconds) else np.nan
+        return float(self.source.total[self.index])
 
     @property
-    def place(self) -> tuple[str, str, int]:
-        """What people tell options apart by: device, node type, count."""
-        node = self.machine.node_type.slug if self.machine.node_type else ""
-        return (self.machine.accelerator.slug, node, self.count)
+    def over_bytes(self) -> int:
+        """Need above the limit; negative where it fits."""
+        return int(self.source.over[self.index])
 
 
-def candidates_of(groups: list[Candidates], machines: tuple[MachineChoice, ...]) -> list[Candidate]:
-    """Rows of several recipes as one list, in scan order."""
-    listed = []
-    for group in groups:
-        layout = group.block.scenario.layout
-        for index, row in enumerate(group.row):
-            degrees = layout.tp[row, 0] * layout.pp[row, 0] * layout.cp[row, 0] * layout.ep[row, 0]
-            listed.append(
-                Candidate(
-                    source=group,
-                    index=index,
-                    machine=machines[int(group.block.machine[row])],
-                    count=int(layout.count[row, 0]),
-                    hours=float(group.hours[index]),
-                    usd=float(group.usd[index]),
-                    usd_per_hour=float(group.usd_per_hour[index]),
-                    step_seconds=float(group.step_seconds[index]),
-                    over_bytes=int(group.need[index] - group.limit[index]),
-                    parallelism=int(degrees),
-                )
-            )
-    return listed
+class Ranking:
+    """Rows of several recipes as one table, best first."""
+
+    def __init__(self, groups: list[Candidates], fleet: Fleet, objective: str) -> None:
+        self.groups, self.fleet = groups, fleet
+        sizes = [len(group) for group in groups]
+        self.group: Whole = np.repeat(np.arange(len(groups), dtype=np.int64), sizes)
+        self.index: Whole = np.concatenate([np.arange(size, dtype=np.int64) for size in sizes] or [self.group])
+        self.columns: dict[str, Floats | Whole] = {
+            name: np.concatenate([getattr(group, name) for group in groups]) if groups else np.zeros(0)
+            for name in NUMBERS
+        }
+        self.order = order_of([self.columns[name] for name in ORDERS[objective]])
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def candidate(self, row: int) -> Candidate:
+        """One row of the table."""
+        return Candidate(self.groups[int(self.group[row])], int(self.index[row]), self.fleet)
+
+    def places(self) -> Whole:
+        """Rows that are the best layout of their place, a (device, node type, kind of price, count), best first.
+
+        Options are one a place: what differs inside a place is only the layout, and the best layout is the answer.
+        """
+        return first_of_each(self.columns["place"].astype(np.int64), self.order)
+
+    def frontier(self) -> Whole:
+        """Rows that no other beats on both hours and dollars, fastest first; empty where either is unknown."""
+        columns = self.columns
+        return undominated(
+            np.asarray(columns["hours"]),
+            np.asarray(columns["usd"]),
+            columns["count"].astype(np.int64),
+            columns["degrees"].astype(np.int64),
+        )
+
+    def fastest(self) -> int | None:
+        """The row with the least hours, cheapest first among equals; None where no time is known."""
+        if not np.isfinite(self.columns["hours"]).any():
+            return None
+        return int(order_of([self.columns["hours"], self.columns["total"]])[0])
 
 
-def order_key(problem: PlanProblem) -> tuple[str, ...]:
-    """Objective first; ties by cost, time, devices, simpler parallelism, more headroom."""
-    return {
-        "cost": ("total", "hours", "count", "parallelism", "over_bytes"),
-        "time": ("pace", "total", "count", "parallelism", "over_bytes"),
-        "devices": ("count", "total", "pace", "parallelism", "over_bytes"),
-    }[problem.objective]
-
-
-def ordered(problem: PlanProblem, listed: list[Candidate]) -> list[Candidate]:
-    """All candidates, best first. NaN sorts last; equal rows keep scan order."""
-
-    def value(candidate: Candidate, name: str) -> float:
-        if name == "pace":
-            number = candidate.hours if np.isfinite(candidate.hours) else candidate.step_seconds
-        else:
-            number = getattr(candidate, name)
-        return float(number) if np.isfinite(number) else float("inf")
-
-    keys = order_key(problem)
-    return sorted(listed, key=lambda candidate: tuple(value(candidate, name) for name in keys))
-
-
-def one_per_place(ranked: list[Candidate]) -> list[Candidate]:
-    """The best layout of each (device, node type, count)."""
-    best: dict[tuple[str, str, int], Candidate] = {}
-    for candidate in ranked:
-        best.setdefault(candidate.place, candidate)
-    return list(best.values())
-
-
-def frontier(listed: list[Candidate]) -> list[Candidate]:
-    """Those no other beats on both hours and dollars, fastest first; empty where either is unknown."""
-    known = [one for one in listed if np.isfinite(one.hours) and np.isfinite(one.usd)]
-    front: list[Candidate] = []
-    for candidate in sorted(known, key=lambda one: (one.hours, one.usd, one.count, one.parallelism)):
-        if not front or candidate.usd < front[-1].usd:
-            front.append(candidate)
-    return front
-
-
-def nearest_misses(found: Found, limit: int = 3) -> list[tuple[str, Candidate]]:
-    """(reason, candidate): memory misses first by bytes, then by hours, then by dollars; one per place."""
+def nearest_misses(problem: PlanProblem, found: Found) -> list[tuple[str, Candidate]]:
+    """(reason, candidate): those that came furthest first: over budget, too late, then too big; one per place."""
     misses: list[tuple[str, Candidate]] = []
-    for reason, groups, key in (
-        ("memory", found.too_big, lambda one: one.over_bytes),
-        ("deadline", found.too_slow, lambda one: one.hours),
-        ("budget", found.too_dear, lambda one: one.usd),
-    ):
-        listed = sorted(candidates_of(groups, found.machines), key=key)
-        misses += [(reason, one) for one in one_per_place(listed)[:limit]]
+    dear, slow, big = found.too_dear, found.too_slow, found.too_big
+    kinds = (("budget", dear, "usd"), ("deadline", slow, "hours"), ("memory", big, "over"))
+    for reason, groups, name in kinds:
+        ranking = Ranking(groups, found.fleet, "cost")
+        nearest = first_of_each(ranking.columns["place"].astype(np.int64), order_of([ranking.columns[name]]))
+        for row in nearest[:NEAREST]:
+            one = ranking.candidate(int(row))
+            timed = priced(problem, found.fleet, one.source.take(np.array([one.index])))
+            misses.append((reason, Candidate(timed, 0, found.fleet)))
     return misses

@@ -1,4 +1,8 @@
-"""Pass one: every candidate in chunks, four columns kept of each; what is dropped is counted by reason."""
+"""Pass one: every candidate judged in batches, few columns kept of each; what is dropped is counted by reason.
+
+Order of the gates: engine, degrees, domain, the rules of accounting.constraints, batch, memory size known, memory, host
+memory, speed known, price, deadline, budget. A candidate is counted at the first it does not pass.
+"""
 
 from __future__ import annotations
 
@@ -13,70 +17,55 @@ from accounting.constraints import RULES, reasons
 from accounting.cost import Interruptions, RunCost, run_cost
 from accounting.estimate import limit_bytes, need_of
 from accounting.partition import partition_of
-from accounting.scenario import Scenario
+from accounting.scenario import Layout, Recipe, Scenario
 from accounting.step_time import Timing, step_time
-from planner.search.grid import Block, block_of, recipes
+from planner.search.candidates import Candidates, closest, joined, wanted
+from planner.search.grid import CELLS, Layouts, combinations, layouts
 from planner.search.machines import MachineChoice, machine_choices
 from planner.search.problem import PlanProblem
-
-CHUNK = 8_192
-KEPT_PER_RECIPE = 256
-"""Feasible rows kept of a recipe for each ordering: enough for options, frontier and plot, flat in memory."""
+from planner.search.recipes import recipes, refusal
+from planner.search.sites import Fleet, Sites, Whole, fleet_of, sites_of
 
 NEAREST = 3
-"""Near misses kept of a chunk."""
+"""Near misses shown of each kind."""
+MOST_HELD = 65_536
+"""Feasible rows of a recipe held before those that nothing can want are let go."""
 
 Progress = Callable[[int, int], None]
+Cancelled = Callable[[], bool]
 
 
 class SearchCancelled(Exception):
     """The caller no longer wants the answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """Feasible or nearly feasible rows of one recipe, as flat columns."""
-
-    block: Block
-    row: NDArray[np.int64]
-    """Row in the block's scenario."""
-    need: NDArray[np.int64]
-    """Bytes that had to fit: the upper end of the range, or the expected value."""
-    limit: NDArray[np.int64]
-    hours: NDArray[np.float64]
-    usd: NDArray[np.float64]
-    usd_per_hour: NDArray[np.float64]
-    step_seconds: NDArray[np.float64]
-
-    def take(self, index: NDArray[np.int64]) -> Candidates:
-        return Candidates(
-            self.block,
-            *(column[index] for column in (self.row, self.need, self.limit)),
-            *(column[index] for column in (self.hours, self.usd, self.usd_per_hour, self.step_seconds)),
-        )
-
-    @property
-    def count(self) -> NDArray[np.int64]:
-        """Devices of each row."""
-        return self.block.scenario.layout.count[self.row, 0]
-
-
 @dataclass(slots=True)
 class Found:
     """What a scan found."""
 
-    machines: tuple[MachineChoice, ...]
+    fleet: Fleet
     candidates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
     feasible: list[Candidates] = field(default_factory=list)
     feasible_count: int = 0
     too_big: list[Candidates] = field(default_factory=list)
-    """Closest candidates that do not fit in memory."""
+    """Closest candidates that do not fit in memory; nobody has timed them."""
     too_slow: list[Candidates] = field(default_factory=list)
     too_dear: list[Candidates] = field(default_factory=list)
 
+    @property
+    def machines(self) -> tuple[MachineChoice, ...]:
+        """What `Candidates.machine` points into."""
+        return self.fleet.machines
+
+    def reject(self, reason: str, count: int) -> None:
+        """Count candidates lost at one gate."""
+        if count:
+            self.rejected[reason] += count
+
 
 def cost_of(problem: PlanProblem, scenario: Scenario, timing: Timing) -> RunCost:
+    """Hours and dollars of a problem's whole job on each candidate."""
     goodput = problem.goodput
     return run_cost(
         step_seconds=timing.step_seconds,
@@ -93,164 +82,163 @@ def cost_of(problem: PlanProblem, scenario: Scenario, timing: Timing) -> RunCost
     )
 
 
-def scan(problem: PlanProblem, progress: Progress, cancelled: Callable[[], bool]) -> Found:
-    """Every candidate of a problem, judged. Raises SearchCancelled between chunks."""
+def scan(problem: PlanProblem, progress: Progress, cancelled: Cancelled) -> Found:
+    """Every candidate of a problem, judged. Raises SearchCancelled between batches."""
     machines = machine_choices(problem)
-    found = Found(machines)
-    blocks = []
+    found = Found(fleet_of(machines))
+    sites = {engine: sites_of(problem, machines, engine) for engine in problem.engines}
+    runnable: list[Recipe] = []
     for recipe in recipes(problem):
-        block = block_of(problem, recipe, machines)
-        if block is None:
-            found.rejected["engine_unsupported"] += 1
-            found.candidates += 1
-            continue
-        blocks.append(block)
-    total = sum(len(block.scenario) for block in blocks) + found.candidates
-    for block in blocks:
-        layouts = judge_layouts(problem, block, cancelled)
-        for start in range(0, len(block.scenario), CHUNK):
+        here, unsupported = sites[recipe.engine]
+        refused = refusal(recipe)
+        found.reject("engine_unsupported", unsupported)
+        if refused is None:
+            runnable.append(recipe)
+        else:
+            found.reject(refused, int(here.weight.sum()))
+    decided = sum(found.rejected.values())
+    found.candidates, done = decided, decided
+    total = decided + sum(combinations(problem, recipe, sites[recipe.engine][0]) for recipe in runnable)
+    for recipe in runnable:
+        judge = Judge(problem, recipe, sites[recipe.engine][0], found)
+        for batch in layouts(problem, recipe, judge.sites):
             if cancelled():
                 raise SearchCancelled
-            rows = np.arange(start, min(start + CHUNK, len(block.scenario)))
-            _judge(problem, block, layouts, rows, found)
-            found.candidates += len(rows)
-            progress(found.candidates, total)
+            judge.take(batch)
+            done += batch.visited
+            progress(done, total)
+        judge.finish()
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Layouts:
-    """What depends on the layout alone, (M,) each."""
+@dataclass(slots=True)
+class Judge:
+    """One recipe's way through the gates."""
 
-    broken: NDArray[np.int64]
-    """Index of the first rule broken; -1 = none."""
-    need: NDArray[np.int64]
-    """Bytes that must fit; 0 where a rule is broken."""
-    host: NDArray[np.int64]
-    """Host bytes of one rank."""
+    problem: PlanProblem
+    recipe: Recipe
+    sites: Sites
+    found: Found
+    good: list[Candidates] = field(default_factory=list)
+    held: int = 0
+    big: list[Candidates] = field(default_factory=list)
 
-
-def judge_layouts(problem: PlanProblem, block: Block, cancelled: Callable[[], bool]) -> Layouts:
-    """Rules and memory of each different layout of a recipe, once for all machines."""
-    size = len(block.layouts)
-    broken = np.full(size, -1, dtype=np.int64)
-    need, host = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
-    for start in range(0, size, CHUNK):
-        if cancelled():
-            raise SearchCancelled
-        rows = np.arange(start, min(start + CHUNK, size))
-        bits = reasons(block.recipe, block.layouts.layout.take(rows))[:, 0]
-        for index in reversed(range(len(RULES))):
-            broken[rows[bits >> index & 1 == 1]] = index
-        good = rows[bits == 0]
+    def take(self, batch: Layouts) -> None:
+        """Judge one batch of layouts on all their machines."""
+        for reason, count in batch.rejected.items():
+            self.found.reject(reason, count)
+        weight = self.sites.weight[batch.site]
+        self.found.candidates += sum(batch.rejected.values()) + int(weight.sum())
+        good = self._by_rules(batch, weight)
         if len(good):
-            bytes_needed = need_of(block.layouts.take(good))
-            need[good] = (bytes_needed.upper if problem.constraints.risk == "upper" else bytes_needed.expected)[:, 0]
-            host[good] = bytes_needed.host_per_rank[:, 0]
-    return Layouts(broken, need, host)
+            self._on_machines(batch.layout.take(good), batch.site[good])
+
+    def finish(self) -> None:
+        """Hand over what is worth keeping."""
+        if self.good:
+            self.found.feasible.append(wanted(joined(self.good), self.problem.objective))
+        if self.big:
+            every = joined(self.big)
+            self.found.too_big.append(closest(every, every.over, NEAREST))
+
+    def _by_rules(self, batch: Layouts, weight: Whole) -> Whole:
+        """Rows that break no rule; each broken row is counted under its first rule."""
+        bits = reasons(self.recipe, batch.layout)[:, 0]
+        for index in range(len(RULES)):
+            # The lowest bit set is the first rule broken.
+            self.found.reject(RULES[index].reason, int(weight[(bits & -bits) == 1 << index].sum()))
+        unbalanced = (bits == 0) & batch.unbalanced
+        self.found.reject("batch", int(weight[unbalanced].sum()))
+        return np.flatnonzero((bits == 0) & ~batch.unbalanced)
+
+    def _on_machines(self, layout: Layout, site: Whole) -> None:
+        fleet = self.found.fleet
+        need, host = self._need(layout, site)
+        row, machine = self.sites.expand(site)
+        capacity = fleet.capacity[machine]
+        unknown = capacity < 0
+        self.found.reject("memory_unknown", int(unknown.sum()))
+        limit = limit_bytes(capacity, self.problem.constraints.memory_headroom)
+        over = need[row] - limit
+        missed = np.flatnonzero(~unknown & (over > 0))
+        self.found.reject("memory", len(missed))
+        if len(missed):
+            big = self._untimed(layout, row[missed], machine[missed], need, limit[missed])
+            self.big.append(closest(big, over[missed], NEAREST))
+        fitting = np.flatnonzero(~unknown & (over <= 0))
+        row, machine, limit = row[fitting], machine[fitting], limit[fitting]
+        hosted = np.flatnonzero(~self._short_of_host_memory(host[row], machine, layout.count[row, 0]))
+        for start in range(0, len(hosted), CELLS):
+            part = hosted[start : start + CELLS]
+            here = self._untimed(layout, row[part], machine[part], need, limit[part])
+            self._gates(priced(self.problem, fleet, here))
+
+    def _need(self, layout: Layout, site: Whole) -> tuple[Whole, Whole]:
+        """(bytes that must fit, host bytes of one rank) of each layout."""
+        scenario = self.found.fleet.scenario(self.recipe, layout, self.sites.first[site])
+        needed = need_of(scenario)
+        upper = self.problem.constraints.risk == "upper"
+        return (needed.upper if upper else needed.expected)[:, 0], needed.host_per_rank[:, 0]
+
+    def _short_of_host_memory(self, host: Whole, machine: Whole, count: Whole) -> NDArray[np.bool_]:
+        """Rows whose node has not the host memory that offloading needs; an unknown one rules nothing out."""
+        fleet = self.found.fleet
+        ranks = np.minimum(np.maximum(fleet.node_devices[machine], 1), count)
+        short = (fleet.host_memory[machine] >= 0) & (host * ranks > fleet.host_memory[machine])
+        self.found.reject("host_memory", int(short.sum()))
+        return short
+
+    def _untimed(self, layout: Layout, row: Whole, machine: Whole, need: Whole, limit: Whole) -> Candidates:
+        unknown = np.full(len(row), np.nan)
+        return Candidates(self.recipe, layout.take(row), machine, need[row], limit, unknown, unknown, unknown, unknown)
+
+    def _gates(self, here: Candidates) -> None:
+        limits, found = self.problem.constraints, self.found
+        here = self._pass(here, np.isfinite(here.step_seconds), "time_unknown")
+        if self.problem.objective == "cost" or limits.budget_usd is not None:
+            here = self._priced_only(here)
+        if limits.deadline_hours is not None and self.problem.tokens is not None:
+            late = here.hours > limits.deadline_hours
+            found.too_slow += _nearest(here.take(np.flatnonzero(late)), "hours")
+            here = self._pass(here, ~late, "deadline")
+        if limits.budget_usd is not None and self.problem.tokens is not None:
+            dear = here.usd > limits.budget_usd
+            found.too_dear += _nearest(here.take(np.flatnonzero(dear)), "usd")
+            here = self._pass(here, ~dear, "budget")
+        found.feasible_count += len(here)
+        if len(here):
+            self._hold(here)
+
+    def _hold(self, here: Candidates) -> None:
+        self.good.append(here)
+        self.held += len(here)
+        if self.held > MOST_HELD:
+            self.good = [wanted(joined(self.good), self.problem.objective)]
+            self.held = len(self.good[0])
+
+    def _priced_only(self, here: Candidates) -> Candidates:
+        priced_rows = np.isfinite(here.usd_per_hour)
+        if priced_rows.all():
+            return here
+        machines = self.found.machines
+        for index in np.unique(here.machine[~priced_rows]):
+            lost = int((~priced_rows & (here.machine == index)).sum())
+            self.found.reject(machines[index].no_price, lost)
+        return here.take(np.flatnonzero(priced_rows))
+
+    def _pass(self, here: Candidates, good: NDArray[np.bool_], reason: str) -> Candidates:
+        self.found.reject(reason, int((~good).sum()))
+        return here if good.all() else here.take(np.flatnonzero(good))
 
 
-def _judge(problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64], found: Found) -> None:
-    """Count what a chunk loses at each gate, in order: rules, batch, capacity, memory, time, price, deadline, budget."""
-    broken = layouts.broken[block.layout_row[rows]]
-    for index in np.unique(broken[broken >= 0]):
-        _reject(found, RULES[index].reason, int((broken == index).sum()))
-    rows = rows[broken < 0]
-    unbalanced = block.unbalanced[rows]
-    _reject(found, "batch", int(unbalanced.sum()))
-    rows = _fitting(problem, block, layouts, rows[~unbalanced], found)
-    if len(rows):
-        _gates(problem, _priced(problem, block, layouts, rows), found)
-
-
-def _fitting(
-    problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64], found: Found
-) -> NDArray[np.int64]:
-    """Rows that fit their machine; only these are worth timing. The closest of the others are kept as near misses."""
-    capacity = block.scenario.machine.capacity_bytes[rows, 0]
-    unknown = capacity < 0
-    _reject(found, "capacity_unknown", int(unknown.sum()))
-    rows, limit = rows[~unknown], limit_bytes(capacity[~unknown], problem.constraints.memory_headroom)
-    over = layouts.need[block.layout_row[rows]] - limit
-    missed = np.flatnonzero(over > 0)
-    _reject(found, "memory", len(missed))
-    if len(missed):
-        nearest = np.sort(missed[np.argsort(over[missed], kind="stable")[:NEAREST]])
-        found.too_big.append(_priced(problem, block, layouts, rows[nearest]))
-    return _hosted(block, layouts, rows[over <= 0], found)
-
-
-def _hosted(block: Block, layouts: Layouts, rows: NDArray[np.int64], found: Found) -> NDArray[np.int64]:
-    """Rows whose node has the host memory that offloading needs; an unknown node memory rules nothing out."""
-    scenario = block.scenario
-    ranks = np.minimum(np.maximum(scenario.machine.devices_per_node[rows, 0], 1), scenario.layout.count[rows, 0])
-    host = scenario.machine.host_memory_bytes[rows, 0]
-    short = (host >= 0) & (layouts.host[block.layout_row[rows]] * ranks > host)
-    _reject(found, "host_memory", int(short.sum()))
-    return rows[~short]
-
-
-def _priced(problem: PlanProblem, block: Block, layouts: Layouts, rows: NDArray[np.int64]) -> Candidates:
-    scenario = block.scenario.take(rows)
+def priced(problem: PlanProblem, fleet: Fleet, here: Candidates) -> Candidates:
+    """The same rows with their time and cost."""
+    scenario = fleet.scenario(here.recipe, here.layout, here.machine)
     timing = step_time(scenario, partition_of(scenario))
     cost = cost_of(problem, scenario, timing)
-    capacity = scenario.machine.capacity_bytes[:, 0]
-    return Candidates(
-        block,
-        rows,
-        layouts.need[block.layout_row[rows]],
-        limit_bytes(capacity, problem.constraints.memory_headroom),
-        cost.hours[:, 0],
-        cost.usd[:, 0],
-        cost.usd_per_hour[:, 0],
-        timing.step_seconds[:, 0],
-    )
+    columns = (cost.hours, cost.usd, cost.usd_per_hour, timing.step_seconds)
+    return Candidates(here.recipe, here.layout, here.machine, here.need, here.limit, *(c[:, 0] for c in columns))
 
 
-def _gates(problem: PlanProblem, here: Candidates, found: Found) -> None:
-    limits = problem.constraints
-    here = _pass(here, np.isfinite(here.step_seconds), "time_unknown", found)
-    if problem.objective == "cost" or limits.budget_usd is not None:
-        here = _pass(here, np.isfinite(here.usd_per_hour), "price_unknown", found)
-    if limits.deadline_hours is not None and problem.tokens is not None:
-        late = here.hours > limits.deadline_hours
-        found.too_slow += _closest(here.take(np.flatnonzero(late)), lambda c: c.hours)
-        here = _pass(here, ~late, "deadline", found)
-    if limits.budget_usd is not None and problem.tokens is not None:
-        dear = here.usd > limits.budget_usd
-        found.too_dear += _closest(here.take(np.flatnonzero(dear)), lambda c: c.usd)
-        here = _pass(here, ~dear, "budget", found)
-    found.feasible_count += len(here.row)
-    if len(here.row):
-        found.feasible.append(_best(here))
-
-
-def _pass(here: Candidates, good: NDArray[np.bool_], reason: str, found: Found) -> Candidates:
-    _reject(found, reason, int((~good).sum()))
-    return here if good.all() else here.take(np.flatnonzero(good))
-
-
-def _reject(found: Found, reason: str, count: int) -> None:
-    if count:
-        found.rejected[reason] += count
-
-
-def _closest(missed: Candidates, distance: Callable[[Candidates], NDArray[np.float64]]) -> list[Candidates]:
-    """The nearest misses of a chunk."""
-    if not len(missed.row):
-        return []
-    return [missed.take(np.argsort(distance(missed), kind="stable")[:NEAREST])]
-
-
-def _best(here: Candidates) -> Candidates:
-    """Rows that any ordering could still want: cheapest, fastest, fewest devices, and those no other row beats on both."""
-    if len(here.row) <= KEPT_PER_RECIPE:
-        return here
-    usd = np.where(np.isfinite(here.usd), here.usd, here.usd_per_hour)
-    hours = np.where(np.isfinite(here.hours), here.hours, here.step_seconds)
-    orders = (usd, hours, here.count.astype(np.float64))
-    chosen = [np.lexsort((here.row, usd, order))[:KEPT_PER_RECIPE] for order in orders]
-    by_hours = np.lexsort((usd, hours))
-    falling = np.minimum.accumulate(usd[by_hours])
-    chosen.append(by_hours[usd[by_hours] <= falling])
-    return here.take(np.unique(np.concatenate(chosen)))
+def _nearest(missed: Candidates, name: str) -> list[Candidates]:
+    return [closest(missed, getattr(missed, name), NEAREST)] if len(missed) else []

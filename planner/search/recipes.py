@@ -1,0 +1,97 @@
+"""The recipes a request allows, in a fixed order, and why some of them are no recipe at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from accounting.constraints import STAGES
+from accounting.scenario import Recipe
+from accounting.vocabulary import Engine, Place, Schedule
+from planner.search.problem import PlanProblem
+
+PIPELINE_ENGINES = (Engine.MEGATRON, Engine.IDEAL)
+NVME_ENGINES = (Engine.DEEPSPEED, Engine.IDEAL)
+QUANTISED_BASES = frozenset({"nf4", "int8", "gptq-int4"})
+WHOLE_SHARDING = 3
+"""ZeRO stage at which parameters are sharded too."""
+
+
+def recipes(problem: PlanProblem) -> Iterator[Recipe]:
+    """Every combination of engine, stage, precision, optimizer, recompute, offload and schedule, in a fixed order."""
+    for engine in problem.engines:
+        for stage in problem.zero_stages:
+            for precision in problem.precisions:
+                for optimizer, options in problem.optimizers:
+                    for recompute in problem.recomputes:
+                        for offload in problem.offloads:
+                            for schedule in schedules(problem, engine):
+                                yield Recipe(
+                                    model=problem.model,
+                                    engine=engine,
+                                    zero_stage=stage,
+                                    precision=precision,
+                                    optimizer=optimizer,
+                                    optimizer_options=options,
+                                    recompute=recompute,
+                                    attention=problem.attention,
+                                    offload=offload,
+                                    adapter=problem.adapter,
+                                    schedule=schedule,
+                                    headroom=problem.constraints.memory_headroom,
+                                    options=problem.options,
+                                )
+
+
+def schedules(problem: PlanProblem, engine: Engine) -> tuple[Schedule, ...]:
+    """1F1B, and interleaved where the engine has virtual stages and the request leaves pipelines open."""
+    deep = problem.pp is None or max(problem.pp) > 1
+    if engine in PIPELINE_ENGINES and deep and problem.model.architecture is not None:
+        return (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
+    return (Schedule.ONE_F_ONE_B,)
+
+
+def _no_autocast(recipe: Recipe) -> bool:
+    """Megatron keeps 16-bit weights beside its master copy: it has no autocast over fp32 weights to offer."""
+    precision = recipe.precision
+    return recipe.engine is Engine.MEGATRON and precision.parameters == "fp32" != precision.compute
+
+
+def _no_quantised_base(recipe: Recipe) -> bool:
+    """ZeRO-3 does not shard a quantised base, and Megatron has none."""
+    if recipe.adapter is None or recipe.adapter.base_dtype not in QUANTISED_BASES:
+        return False
+    whole = recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == WHOLE_SHARDING
+    return whole or recipe.engine is Engine.MEGATRON
+
+
+def _steps_other_dtypes(recipe: Recipe) -> bool:
+    accepted = recipe.optimizer.parameter_dtypes
+    return bool(accepted) and recipe.precision.stepped not in accepted
+
+
+REFUSALS: tuple[tuple[str, Callable[[Recipe], bool]], ...] = (
+    ("engine_unsupported", lambda recipe: recipe.zero_stage not in STAGES[recipe.engine]),
+    ("engine_unsupported", _no_autocast),
+    ("engine_unsupported", _no_quantised_base),
+    (
+        "engine_unsupported",
+        lambda recipe: (
+            Place.NVME in (recipe.offload.optimizer, recipe.offload.parameters) and recipe.engine not in NVME_ENGINES
+        ),
+    ),
+    (
+        "engine_unsupported",
+        lambda recipe: (
+            recipe.offload.parameters is not Place.NONE
+            and recipe.engine is Engine.DEEPSPEED
+            and recipe.zero_stage < WHOLE_SHARDING
+        ),
+    ),
+    ("optimizer_unsupported", _steps_other_dtypes),
+)
+"""(reason, predicate): the rules between members of a recipe; what an estimate request of it would be refused for."""
+
+
+def refusal(recipe: Recipe) -> str | None:
+    """The reason under which every candidate of a recipe is counted as rejected; None where it can run."""
+    return next((reason for reason, broken in REFUSALS if broken(recipe)), None)

@@ -1,0 +1,76 @@
+"""Plan requests for the search's tests: a fixed one, and random small ones."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from planner.errors import InvalidRequest
+from planner.requests import read_plan
+from planner.search.problem import PlanProblem
+from tests.planner.requests.samples import CONTEXT, LLAMA, MIXTRAL, put
+
+DEVICES = ("a10g", "l4", "a100-sxm4-40gb", "h100-sxm5-80gb", "gb200-186gb", "mi300x", "l40s", "v100-sxm2-16gb")
+SMALL: dict[str, Any] = {
+    "model": "llama-3-8b",
+    "workload": {"tokens": 10**9, "sequence_length": 4096, "global_batch_tokens": 16 * 4096},
+    "hardware": {"accelerators": ["h100-sxm5-80gb"], "pricing": ["on-demand"], "max_count": 16},
+    "engines": ["fsdp2"],
+    "search": {"zero_stages": [3], "tp": [1, 2], "pp": [1], "cp": [1], "ep": [1], "micro_batch_sizes": [1, 2]},
+}
+
+
+def problem_of(*changes: tuple[str, Any]) -> PlanProblem:
+    """The small problem with some members changed."""
+    return read_plan(put(SMALL, *changes), CONTEXT)
+
+
+def some(chance: random.Random, values: list[Any], most: int) -> list[Any]:
+    return sorted(chance.sample(values, chance.randint(1, min(most, len(values)))), key=values.index)
+
+
+def random_problem(seed: int) -> PlanProblem:
+    """A small problem: a few devices, any engine, PP, EP and offload among its axes; no contradiction."""
+    chance = random.Random(seed)
+    while True:
+        try:
+            return read_plan(random_request(chance), CONTEXT)
+        except InvalidRequest:
+            continue
+
+
+def random_request(chance: random.Random) -> dict[str, Any]:
+    layers = chance.choice([4, 8, 12, 32])
+    config = {**chance.choice([LLAMA, MIXTRAL]), "num_hidden_layers": layers}
+    known = {row.slug for row in CONTEXT.catalog.accelerators.values()}
+    sequence = chance.choice([1024, 4096, 8192])
+    sequences = chance.choice([4, 8, 12, 16])
+    return {
+        "model": {"config": config},
+        "workload": {"tokens": 10**9, "sequence_length": sequence, "global_batch_tokens": sequences * sequence},
+        "hardware": {
+            "accelerators": some(chance, sorted(known.intersection(DEVICES)), 1),
+            "pricing": chance.choice([["on-demand"], ["on-demand"], ["spot", "reserved"]]),
+            "min_count": chance.choice([1, 1, 4]),
+            "max_count": chance.choice([4, 8, 16]),
+        },
+        "engines": some(chance, ["fsdp2", "megatron", "deepspeed", "fsdp1", "ddp", "ideal"], 2),
+        "precisions": some(chance, ["bf16-mixed", "bf16-master-fp32grad", "bf16-pure"], 1),
+        "optimizers": some(chance, ["adamw", "adamw-8bit", "sgd"], 1),
+        "search": {
+            "zero_stages": some(chance, [0, 1, 2, 3], 2),
+            "tp": [1, *some(chance, [2, 3, 4, 8], 1)],
+            "pp": [1, *some(chance, [2, 4], 1)],
+            "cp": some(chance, [1, 2], 1),
+            "ep": [1, *some(chance, [2, 4], 1)],
+            "micro_batch_sizes": some(chance, [1, 2, 4], 2),
+            "recompute": some(chance, ["none", "selective", "full"], 1),
+            "offload": some(chance, ["none", "cpu", {"optimizer": "cpu", "parameters": "cpu"}], 1),
+        },
+        "constraints": {
+            "risk": chance.choice(["upper", "expected"]),
+            "deadline_hours": chance.choice([None, None, 300]),
+            "budget_usd": chance.choice([None, None, 4000]),
+        },
+        "objective": chance.choice(["cost", "time", "devices"]),
+    }
