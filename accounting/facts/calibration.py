@@ -16,13 +16,13 @@ from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, 
 from accounting.vocabulary import Engine, Schedule
 
 if TYPE_CHECKING:
-    from accounting.scenario import Recipe
+    from accounting.scenario import Scenario
 
 __all__ = ["CALIBRATION", "Calibration", "DeviceRow", "EngineRow", "FabricRow", "KernelRow", "LowPrecisionRow"]
 
 CORE_FAMILY = "megatron-core"
 """Megatron-Core with Transformer Engine, told from its lineage (Megatron-LM, Megatron-DeepSpeed, nanotron, InternEvo)
-by what only it runs: interleaved schedules, products below 16 bits, mixtures with expert parallelism."""
+by what only it runs: interleaved schedules, products below 16 bits, mixtures, context parallelism."""
 
 ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
     {
@@ -39,15 +39,18 @@ ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
 _SMALL = frozenset({"fp8", "mxfp8", "nvfp4"})
 
 
-def engine_family(recipe: Recipe) -> str:
-    """Name of the engine row that a recipe's constants come from."""
+def engine_families(scenario: Scenario) -> tuple[str, str]:
+    """(family of the recipe, family of its candidates with context parallelism), which differ for Megatron only."""
+    recipe = scenario.recipe
     shape = recipe.model.architecture
     core = (
         recipe.schedule is Schedule.INTERLEAVED
         or recipe.precision.compute in _SMALL
         or (shape is not None and shape.moe is not None)
     )
-    return CORE_FAMILY if recipe.engine is Engine.MEGATRON and core else ENGINE_FAMILY[recipe.engine]
+    if recipe.engine is not Engine.MEGATRON:
+        return ENGINE_FAMILY[recipe.engine], ENGINE_FAMILY[recipe.engine]
+    return CORE_FAMILY if core else ENGINE_FAMILY[recipe.engine], CORE_FAMILY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +73,6 @@ class Calibration:
             if architecture.lower() in row.architectures:
                 return row
         return self.devices["generic"]
-
-    def engine(self, recipe: Recipe) -> EngineRow:
-        """The row of the recipe's engine family."""
-        return self.engines[engine_family(recipe)]
 
 
 CALIBRATION = Calibration(

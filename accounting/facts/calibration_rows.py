@@ -73,11 +73,17 @@ def _engine(name: str, **values: object) -> EngineRow:
 
 
 ENGINE_ROWS = (
-    _engine("torch", host_block_seconds=5e-4),
-    _engine("fsdp1", host_block_seconds=5e-4),
-    _engine("deepspeed", link_efficiency=0.2, host_block_seconds=5e-4),
-    _engine("megatron", host_tensor_parallel_seconds=2e-3, host_serial_seconds=1.4e-3),
-    _engine("megatron-core", tensor_parallel_exposed=0.6),
+    _engine("torch", host_block_seconds=9e-4, link_efficiency=0.65, tensor_parallel_exposed=1.3),
+    _engine("fsdp1", host_block_seconds=5e-4, link_efficiency=0.65),
+    _engine("deepspeed", link_efficiency=0.12, host_block_seconds=5e-4),
+    _engine(
+        "megatron",
+        host_tensor_parallel_seconds=2e-3,
+        host_serial_seconds=1.2e-3,
+        link_efficiency=0.5,
+        tensor_parallel_across=1.8,
+    ),
+    _engine("megatron-core", tensor_parallel_exposed=0.45, link_efficiency=1.0),
 )
 KERNEL_ROWS = (
     KernelRow(
@@ -93,7 +99,7 @@ KERNEL_ROWS = (
         host=1.0,
         accumulate=10.0,
         routed=24.0,
-        products=0.95,
+        products=0.88,
         grouped=0.7,
         attention=1.0,
         source=_TRUTH,
@@ -111,8 +117,8 @@ KERNEL_ROWS = (
         host=0.7,
         accumulate=4.0,
         routed=16.0,
-        products=1.05,
-        grouped=0.7,
+        products=1.08,
+        grouped=0.55,
         attention=1.3,
         source=_TRUTH,
     ),
@@ -154,7 +160,7 @@ KERNEL_ROWS = (
     ),
 )
 LOW_PRECISION_ROWS = (
-    LowPrecisionRow(name="fp8", efficiency=0.8, cast=4.0, source=_TRUTH),
+    LowPrecisionRow(name="fp8", efficiency=1.05, cast=4.0, source=_TRUTH),
     LowPrecisionRow(name="mxfp8", efficiency=0.8, cast=4.0, source=_TRUTH),
     LowPrecisionRow(name="nvfp4", efficiency=0.6, cast=4.0, source=_TRUTH),
 )

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+Constant = float | NDArray[np.float64]
+"""One number in a shipped row; a column of shape (N, 1) where candidates of one scenario use different rows."""
+
 
 UNMEASURED = 1.3
 """Factor on both ends of the band of a device that only shares its family's constants."""
@@ -54,34 +60,34 @@ class EngineRow:
     """A family of training engines."""
 
     name: str
-    host_block_seconds: float
+    host_block_seconds: Constant
     """Host time to launch one block's forward; the backward takes `host_backward` times it."""
-    host_backward: float
-    host_tensor_parallel_seconds: float
+    host_backward: Constant
+    host_tensor_parallel_seconds: Constant
     """More of it where tensor parallelism splits the block."""
-    host_serial_seconds: float
+    host_serial_seconds: Constant
     """More of it per tensor-parallel rank where a plain pipeline's blocking exchanges interleave with sequence-parallel
     collectives."""
-    host_step_seconds: float
+    host_step_seconds: Constant
     """Once a step: optimizer launch, gradient norm, logging."""
-    host_micro_batch_seconds: float
-    host_exchange_seconds: float
+    host_micro_batch_seconds: Constant
+    host_exchange_seconds: Constant
     """Host time of one exchange between pipeline stages."""
-    tensor_parallel_exposed: float
+    tensor_parallel_exposed: Constant
     """Share of tensor-parallel collectives that no computation hides."""
-    tensor_parallel_across: float
+    tensor_parallel_across: Constant
     """Cost of a tensor-parallel collective that spans nodes, over a large collective's (small, blocking messages)."""
-    expert_parallel_exposed: float
+    expert_parallel_exposed: Constant
     """Share of dispatch and combine that no computation hides."""
-    link_efficiency: float
+    link_efficiency: Constant
     """Rate of this engine's data-parallel collectives over the library's own (bucketing, small tensors)."""
-    pipeline_exposed: float
+    pipeline_exposed: Constant
     """Share of the steady exchanges between stages that is not hidden."""
-    overlap: float
+    overlap: Constant
     """Share of the computation beside a data-parallel collective that can hide it."""
-    contention: float
+    contention: Constant
     """Slow-down of computation by a hidden collective, as a share of the collective's time."""
-    jitter: float
+    jitter: Constant
     """Share of the step added by each doubling of the nodes."""
     rows: int
     source: str
@@ -93,33 +99,33 @@ class KernelRow:
     """How a block's kernels are made: bytes moved per element in the forward, 16-bit activations, and their speed."""
 
     name: str
-    hidden: float
+    hidden: Constant
     """Norms, residual sums and their casts. [byte per token and hidden unit]"""
-    hidden_dropout: float
+    hidden_dropout: Constant
     """Two dropouts. [byte per token and hidden unit]"""
-    gated: float
+    gated: Constant
     """Activation and product of a gated MLP. [byte per token and MLP unit]"""
-    plain: float
+    plain: Constant
     """Activation of an ungated MLP. [byte per token and MLP unit]"""
-    rotary: float
+    rotary: Constant
     """Position rotation. [byte per token and unit of q and k]"""
-    backward: float
+    backward: Constant
     """Backward over forward."""
-    logits: float
+    logits: Constant
     """Loss, forward and backward. [byte per logit]"""
-    scores: float
+    scores: Constant
     """Attention probabilities where they are written out, forward. [byte per score]"""
-    host: float
+    host: Constant
     """Host time of a block, over the eager one."""
-    accumulate: float
+    accumulate: Constant
     """Adding one micro-batch's gradients to the accumulated ones. [byte per parameter, fp32 gradients]"""
-    routed: float
+    routed: Constant
     """Sorting a token's copies to its experts and back. [byte per copy and hidden unit]"""
-    products: float
+    products: Constant
     """Speed of matrix products over the device's own (launch gaps, library, layout)."""
-    grouped: float
+    grouped: Constant
     """Speed of the experts' grouped products over that."""
-    attention: float
+    attention: Constant
     """Speed of the fused attention kernel over the device's own."""
     source: str
 

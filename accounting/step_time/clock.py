@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,15 +16,16 @@ from accounting.facts.calibration import (
     FabricRow,
     KernelRow,
     LowPrecisionRow,
-    engine_family,
+    engine_families,
 )
 from accounting.facts.collectives import LINK_ROWS, LinkRow
 from accounting.model.architecture import Architecture
 from accounting.partition import Partition
-from accounting.scenario import Recipe, Scenario
+from accounting.scenario import Scenario
 from accounting.units import TERA, Floats
 from accounting.vocabulary import Engine
 
+_Row = TypeVar("_Row", EngineRow, KernelRow)
 _SINGLE_PRECISION = 0.85
 """Share of the fp32 peak (no tensor cores) that large products reach: cuBLAS SGEMM, 13 to 14 of 15.7 on V100."""
 
@@ -89,7 +92,7 @@ class Clock:
 def clock_of(scenario: Scenario, partition: Partition, architecture: Architecture, calibration: Calibration) -> Clock:
     """Gather constants and columns. Unknown machine facts stay NaN and make every time that needs them NaN."""
     recipe, layout = scenario.recipe, scenario.layout
-    engine = calibration.engine(recipe)
+    engine = _chosen(calibration.engines, engine_families(scenario), scenario)
     rows = tuple(calibration.device(item.slug, item.architecture) for item in scenario.machine.accelerators)
     device = _device_columns(scenario, rows)
     tp = layout.tp.astype(np.float64)
@@ -101,7 +104,7 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
         device_rows=rows,
         link=_link_columns(scenario.machine.intra_bandwidth),
         engine=engine,
-        kernel=calibration.kernels[kernel_style(recipe)],
+        kernel=_chosen(calibration.kernels, kernel_styles(scenario), scenario),
         fabric=calibration.fabric,
         low_precision=calibration.low_precision.get(recipe.precision.compute),
         tokens=partition.tokens.astype(np.float64),
@@ -113,13 +116,31 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
     )
 
 
-def kernel_style(recipe: Recipe) -> str:
-    """`compiled` where the model is, `core` under Megatron-Core, `fused` under Megatron or by option, else `eager`."""
+def kernel_styles(scenario: Scenario) -> tuple[str, str]:
+    """(style of the recipe, style of its candidates with context parallelism).
+
+    `compiled` where the model is, `core` under Megatron-Core, `fused` under Megatron or by option, else `eager`.
+    """
+    recipe = scenario.recipe
     if recipe.options.compile:
-        return "compiled"
-    if engine_family(recipe) == CORE_FAMILY:
-        return "core"
-    return "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else "eager"
+        return "compiled", "compiled"
+    plain = "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else "eager"
+    first, second = (("core" if name == CORE_FAMILY else plain) for name in engine_families(scenario))
+    return first, second
+
+
+def _chosen(rows: Mapping[str, _Row], names: tuple[str, str], scenario: Scenario) -> _Row:
+    """The row of the recipe; constants become columns where candidates with context parallelism use another row."""
+    first, second = rows[names[0]], rows[names[1]]
+    contexts = scenario.layout.cp > 1
+    if first is second or not contexts.any():
+        return first
+    mixed = {
+        item.name: np.where(contexts, getattr(second, item.name), getattr(first, item.name))
+        for item in fields(first)
+        if isinstance(getattr(first, item.name), float)
+    }
+    return replace(first, **mixed)
 
 
 def _device_columns(scenario: Scenario, rows: tuple[DeviceRow, ...]) -> Device:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from accounting.facts.calibration import Calibration, engine_family
-from accounting.step_time.clock import kernel_style
+from accounting.facts.calibration import Calibration, engine_families
+from accounting.step_time.clock import kernel_styles
 from accounting.step_time.fit import Free, Observation
 
 _DEVICE = {
@@ -81,9 +81,9 @@ def touches(calibration: Calibration, free: Free, observation: Observation) -> b
         rows = {calibration.device(item.slug, item.architecture).name for item in machine.accelerators}
         return free.row in rows
     if free.table == "engines":
-        return engine_family(recipe) == free.row
+        return free.row in engine_families(scenario)
     if free.table == "kernels":
-        return kernel_style(recipe) == free.row
+        return free.row in kernel_styles(scenario)
     if free.table == "low_precision":
         return recipe.precision.compute == free.row
     return bool((scenario.layout.count > machine.devices_per_node).any())
