@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields
 from typing import Any
 
@@ -38,7 +39,11 @@ def _row(row: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    """Floats with four significant digits, everything else as Python writes it."""
+    """Floats with four significant digits, double-quoted strings, everything else as Python writes it."""
     if isinstance(value, float):
         return repr(float(f"{value:.{_DIGITS}g}"))
-    return repr(value).replace("'", '"')
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, tuple):
+        return "(" + "".join(f"{_value(item)}, " for item in value) + ")"
+    return repr(value)
