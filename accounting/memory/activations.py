@@ -17,7 +17,7 @@ from accounting.ledger import (
 )
 from accounting.memory.blocks import block_of
 from accounting.memory.context import Context
-from accounting.memory.saved import norm_rows
+from accounting.memory.saved_rows import norm_rows
 from accounting.units import ceil_div
 from accounting.vocabulary import Bucket, Engine, Place
 

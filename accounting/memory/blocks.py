@@ -8,19 +8,11 @@ import numpy as np
 
 from accounting.facts.dtypes import itemsize
 from accounting.memory.numerics import Numerics
-from accounting.memory.saved import (
-    AdapterRows,
-    FUSED_QKV_FAMILIES,
-    GEMMA_FAMILIES,
-    SOFTMAX_IN_STREAM_DTYPE,
-    Block,
-    Saved,
-    Split,
-    block_rows,
-    kernel_of,
-)
+from accounting.memory.saved import GEMMA_FAMILIES, block_rows
 from accounting.memory.saved_adapter import adapter_rows
-from accounting.model.tensors import LayerKind
+from accounting.memory.saved_attention import kernel_of
+from accounting.memory.saved_rows import AdapterRows, Block, Saved, Split
+from accounting.model.tensors import LayerKind, Tensor
 from accounting.partition import Partition
 from accounting.scenario import Layout, Recipe
 from accounting.units import Bytes, ceil_div
@@ -165,12 +157,18 @@ def _operator_policy(block: Block) -> int:
         outputs = [q, g, g, h, architecture.moe.experts]
     elif architecture.gated_mlp:
         outputs = [q, g, g, h, f, f, h]
-    elif architecture.family in FUSED_QKV_FAMILIES:
+    elif block.habits.joint_projection:
         outputs = [q + 2 * g, h, f, h]
     else:
         outputs = [q, g, g, h, f, h]
     attention = 0 if kernel_of(block) in ("math", "eager") else e * q + 4 * architecture.heads
     return e * sum(outputs[::2]) + attention
+
+
+def _is_cast(tensor: Tensor) -> bool:
+    """Whether autocast makes a 16-bit copy of a weight: plain matrix products, the router's too, that train."""
+    router = tensor.role == "router" and len(tensor.shape) > 1
+    return tensor.trainable and (router or (tensor.linear and not tensor.expert))
 
 
 def _weight_copies(recipe: Recipe, partition: Partition, kind_index: int, numerics: Numerics) -> Bytes:
@@ -182,7 +180,7 @@ def _weight_copies(recipe: Recipe, partition: Partition, kind_index: int, numeri
         (
             2 * item.elements * item.tensor.count
             for item in partition.local
-            if item.unit == kind_index and item.tensor.linear and not item.tensor.expert and item.tensor.trainable
+            if item.unit == kind_index and _is_cast(item.tensor)
         ),
         zero,
     )
@@ -230,7 +228,7 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
         moment = np.maximum(moment, partition.tokens * _GEMMA_FLOOR[column] * h)
     if kernel_of(block) not in ("eager", "math"):
         return moment
-    law = "gemma" if gemma else "stream" if architecture.family in SOFTMAX_IN_STREAM_DTYPE else "upcast"
+    law = "gemma" if gemma else "stream" if block.habits.softmax_in_stream else "upcast"
     per_score, per_hidden = _SCORE_MOMENT[law][column]
     scores = ceil_div(partition.tokens * per_score * architecture.heads * block.sequence, layout.tp)
     freed = ceil_div(partition.tokens * 4 * numerics.compute * width, ways)

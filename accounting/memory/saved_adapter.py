@@ -3,15 +3,9 @@ adapters' own copies. Source: measured with PEFT on real model code (activations
 
 from __future__ import annotations
 
-from accounting.memory.saved import (
-    AdapterRows,
-    Block,
-    Saved,
-    Split,
-    core_rows,
-    latent_rows,
-    mixture_rows,
-)
+from accounting.memory.saved import mixture_rows
+from accounting.memory.saved_attention import Widths, core_rows, latent_rows
+from accounting.memory.saved_rows import AdapterRows, Block, Saved, Split
 
 _INPUT_OF = {"q_proj": "x", "k_proj": "x", "v_proj": "x", "gate_proj": "y", "up_proj": "y"}
 
@@ -31,7 +25,7 @@ def adapter_rows(block: Block, adapter: AdapterRows) -> list[Saved]:
     if architecture.mla is not None:
         rows += latent_rows(block)
     else:
-        rows += core_rows(block, q, q, g, g)
+        rows += core_rows(block, Widths(q, g, g, q, g))
     if block.kind.mixture:
         rows += mixture_rows(block)
     else:

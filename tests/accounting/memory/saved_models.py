@@ -55,11 +55,11 @@ _LATENT: Mapping[str, Any] = {
     "v_head_dim": 48,
     "intermediate_size": 320,
     "moe_intermediate_size": 136,
-    "n_routed_experts": 8,
+    "n_routed_experts": 16,
     "n_shared_experts": 2,
     "num_experts_per_tok": 3,
-    "n_group": 2,
-    "topk_group": 1,
+    "n_group": 8,
+    "topk_group": 4,
     "vocab_size": 503,
     "max_position_embeddings": 4096,
     "tie_word_embeddings": False,
@@ -242,7 +242,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "olmo2": _named("olmo2", "Olmo2ForCausalLM", _ROPE),
 }
 PRECISIONS = {"bf16": "bf16-pure", "fp32": "fp32", "autocast": "bf16-mixed"}
-ATTENTIONS = {"sdpa": Attention.SDPA, "eager": Attention.EAGER}
+ATTENTIONS = {"sdpa": Attention.SDPA, "eager": Attention.EAGER, "flash": Attention.FLASH}
 
 
 def config_of(name: str, layers: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import os
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -45,6 +46,7 @@ import torch._meta_registrations as shapes  # noqa: E402
 import torch.cuda.amp.common  # noqa: E402
 import transformers  # noqa: E402
 import transformers.masking_utils  # noqa: E402
+from transformers.integrations import flash_attention as package  # noqa: E402
 
 transformers.logging.set_verbosity_error()
 torch.cuda.amp.common.amp_definitely_not_available = lambda: False
@@ -59,3 +61,25 @@ shapes._meta_grouped_mm_common = lambda a, b, scale_a, scale_b, offs, bias, scal
 _KERNELS = torch.library.Library("aten", "IMPL", "CUDA")
 # A build without CUDA falls back to a composite of several operators here; the CUDA build has one kernel.
 _KERNELS.impl("silu_backward", lambda gradient, value: torch.empty_like(value))
+
+
+FLASH = "stand_in_kernel"
+"""FlashAttention as transformers calls it, with torch's own kernel of the same algorithm in the package's place. The word
+"flash" in the name would make transformers look for the package."""
+
+
+def _kernel(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: object, **words: Any) -> torch.Tensor:
+    target, dropped = words["target_dtype"], words["dropout"]
+    heads = [tensor.transpose(1, 2) for tensor in (query, key, value)]
+    if target is not None:
+        heads = [tensor.to(target) for tensor in heads]
+    run = torch.ops.aten._scaled_dot_product_flash_attention
+    return run(*heads, dropped, words["is_causal"], scale=words["softmax_scale"])[0].transpose(1, 2)
+
+
+package._flash_attention_forward = _kernel
+package._use_top_left_mask = False
+transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS.register(FLASH, package.flash_attention_forward)
+transformers.masking_utils.ALL_MASK_ATTENTION_FUNCTIONS.register(
+    FLASH, transformers.masking_utils.ALL_MASK_ATTENTION_FUNCTIONS["flash_attention_2"]
+)

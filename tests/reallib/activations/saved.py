@@ -14,7 +14,6 @@ import transformers
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-assert fake_cuda is not None
 PARAMETERS = {"bf16": torch.bfloat16, "fp32": torch.float32, "autocast": torch.float32}
 
 
@@ -91,7 +90,7 @@ def built(case: dict[str, Any], config: dict[str, Any]) -> torch.nn.Module:
     """The model of a case, weights never set. Call inside a FakeTensorMode."""
     config = {**config, "use_cache": False}
     made = transformers.AutoConfig.for_model(**config)
-    made._attn_implementation = case["attention"]
+    made._attn_implementation = fake_cuda.FLASH if case["attention"] == "flash" else case["attention"]
     kind = getattr(transformers, config["architectures"][0])
     default = torch.get_default_dtype()
     torch.set_default_dtype(PARAMETERS[case["recipe"]])
