@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -22,6 +23,8 @@ MAX_TEXT = 8_192
 MAX_NAME = 256
 MAX_INTEGER = 2**63 - 1
 MAX_FAULTS = 100
+SLUG = re.compile(r"^[a-z0-9][a-z0-9._-]{0,127}\Z")
+"""What may reach a path, a launch file or a shell: no name of another form is ever stored as a slug."""
 
 
 class _NotJson(ValueError):

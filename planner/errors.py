@@ -93,6 +93,26 @@ class PlanFinal(PlannerError):
     title = "The plan has already ended"
 
 
+class Conflict(PlannerError):
+    status = 409
+    code = "conflict"
+    title = "This does not go with what is there"
+
+
+class PreconditionFailed(PlannerError):
+    """Somebody changed it since it was read: writing over their change would lose it."""
+
+    status = 412
+    code = "precondition_failed"
+    title = "It has changed since you read it"
+
+
+class PreconditionRequired(PlannerError):
+    status = 428
+    code = "precondition_required"
+    title = "Say which state you change"
+
+
 class TooLarge(PlannerError):
     status = 413
     code = "too_large"

@@ -1,7 +1,21 @@
 """The models of the planner application, each written in its own subpackage."""
 
+from planner.ops.models import AuditEvent, PeriodicJob
 from planner.plans.models import PlanRun
+from planner.pools.models import Pool
 from planner.specs.models import ModelSpec
 from planner.teams.models import ApiToken, Membership, Team
+from planner.webhooks.models import Webhook, WebhookDelivery
 
-__all__ = ["ApiToken", "Membership", "ModelSpec", "PlanRun", "Team"]
+__all__ = [
+    "ApiToken",
+    "AuditEvent",
+    "Membership",
+    "ModelSpec",
+    "PeriodicJob",
+    "PlanRun",
+    "Pool",
+    "Team",
+    "Webhook",
+    "WebhookDelivery",
+]

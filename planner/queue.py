@@ -11,6 +11,7 @@ from django.db import transaction
 log = structlog.get_logger(__name__)
 
 PLAN_RUN = "planner.plan_run"
+WEBHOOK_DELIVER = "planner.webhook_deliver"
 
 
 def enqueue_on_commit(task: str, row: UUID) -> None:

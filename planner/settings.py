@@ -16,6 +16,7 @@ from planner.documents import MAX_BODY_BYTES
 from planner.embedded import instance
 from planner.env import env_bool, env_choice, env_int, env_list, env_secret, env_text
 from planner.logs import logging_config
+from planner.ops.schedule import SWEEP, SWEEP_SECONDS
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(env_text("PLANNER_VAR", str(BASE_DIR / "var")))
@@ -59,6 +60,7 @@ KNOX_TOKEN_MODEL = "planner.ApiToken"
 MIGRATION_MODULES = {"knox": None}
 
 MIDDLEWARE = [
+    "planner.api.middleware.RequestIdMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "planner.api.middleware.BodyLimitMiddleware",
@@ -139,6 +141,8 @@ CELERY_TASK_SOFT_TIME_LIMIT = CELERY_TASK_TIME_LIMIT - 30
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TASK_ROUTES = {"planner.gpu.*": {"queue": "gpu"}}
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.1}
+# Below the grace of a stop: a plan in hand may end; a harder stop loses nothing, its lease runs out.
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 45.0
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {
     "visibility_timeout": CELERY_TASK_TIME_LIMIT + 300,
@@ -152,14 +156,23 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {
 }
 # A ring that no worker heard in time is not worth hearing: the next one follows.
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    "plans_sweep": {"task": "planner.plans_sweep", "schedule": 5.0, "options": {"expires": 5}},
+    SWEEP: {"task": "planner.plans_sweep", "schedule": SWEEP_SECONDS, "options": {"expires": SWEEP_SECONDS}},
 }
 
 # --- plans
 PLAN_LEASE_SECONDS = env_int("PLAN_LEASE_SECONDS", default=30, least=1)
 PLAN_WAIT_MAX_SECONDS = env_int("PLAN_WAIT_MAX_SECONDS", default=60, least=0)
 
+# --- webhooks
+# Networks beside the public internet that a team may name as an endpoint, as 10.1.0.0/16.
+WEBHOOK_NETWORKS = env_list("WEBHOOK_NETWORKS", [])
+
+# --- metrics
+METRICS_TOKEN = env_secret("METRICS_TOKEN")
+"""What a collector sends as its bearer token; without one /metrics is not there."""
+
 # --- API
+ESTIMATES_PER_BULK = env_int("ESTIMATES_PER_BULK", default=100, least=1)
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "planner.api.auth.BearerAuthentication",
@@ -246,6 +259,7 @@ IMPORT_EXPORT_USE_TRANSACTIONS = True
 
 # --- logs
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True  # our own middleware has judged it
 DJANGO_STRUCTLOG_CELERY_DEFAULT_LOG_LEVEL = logging.DEBUG  # the sweep alone would write two lines every few seconds
 LOGGING = logging_config(
     level=env_choice("LOG_LEVEL", frozenset({"debug", "info", "warning", "error"}), default="info").upper(),

@@ -7,8 +7,11 @@ from uuid import UUID
 
 from celery import shared_task
 
+from planner.ops.periodic import period_claim
+from planner.ops.schedule import SWEEP, SWEEP_SECONDS
 from planner.plans.running import plan_execute
 from planner.plans.services import plans_sweep
+from planner.webhooks.services import delivery_send, webhooks_sweep
 
 
 @shared_task(name="planner.plan_run")
@@ -19,5 +22,13 @@ def plan_run(plan_id: str, **_later: Any) -> None:
 
 @shared_task(name="planner.plans_sweep")
 def sweep(**_later: Any) -> None:
-    """Ring again for plans that nobody is at work on."""
-    plans_sweep()
+    """Ring again for plans that nobody is at work on, and for messages that were not taken; once in a period."""
+    if period_claim(SWEEP, SWEEP_SECONDS):
+        plans_sweep()
+        webhooks_sweep()
+
+
+@shared_task(name="planner.webhook_deliver")
+def webhook_deliver(delivery_id: str, **_later: Any) -> None:
+    """One try to deliver a message; a copy of this one finds it taken, or not yet due again."""
+    delivery_send(delivery_id=UUID(delivery_id))

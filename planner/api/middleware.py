@@ -1,8 +1,10 @@
-"""What is refused before a body is read: too long, compressed, or of no stated length."""
+"""What comes before every view: the id of the request, and bodies that are refused unread."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from uuid import uuid4
 
 from django.http import HttpRequest, HttpResponse
 
@@ -14,6 +16,7 @@ from planner.errors import PlannerError, TooLarge, UnsupportedMediaType
 DRAIN_BYTES = 16 << 20
 """A client that is still sending may never see an answer: so much of a refused body is read and thrown away."""
 CHUNK_BYTES = 1 << 16
+REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}\Z")
 
 
 class BodyLimitMiddleware:
@@ -43,3 +46,19 @@ def _drain(request: HttpRequest) -> None:
     left = DRAIN_BYTES
     while left > 0 and (chunk := request.read(CHUNK_BYTES)):
         left -= len(chunk)
+
+
+class RequestIdMiddleware:
+    """Every answer names its request; a caller's own id is kept where it is short and plain."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        given = request.META.get("HTTP_X_REQUEST_ID", "")
+        request_id = given if REQUEST_ID.match(given) else str(uuid4())
+        # Where the logging middleware looks for it: log lines and answer then carry the same id.
+        request.META["HTTP_X_REQUEST_ID"] = request_id
+        response = self.get_response(request)
+        response["X-Request-ID"] = request_id
+        return response

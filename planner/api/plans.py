@@ -89,4 +89,4 @@ class PlanView(ApiView):
     @extend_schema(operation_id="plan_cancel", responses={200: PLAN_ANSWER})
     def delete(self, request: Request, plan_id: UUID) -> HttpResponse:
         """Cancel a plan that has not ended."""
-        return plan_response(plan_cancel(plan_id=plan_id, team=self.actor.team))
+        return plan_response(plan_cancel(plan_id=plan_id, team=self.actor.team, user=self.actor.user))

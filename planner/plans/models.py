@@ -46,6 +46,11 @@ class PlanRun(models.Model):
     # Never null: a sweeper that compares with `<` would skip a null for ever.
     lease_until = models.DateTimeField(default=timezone.now)
     send_after = models.DateTimeField(default=timezone.now)
+    webhook = models.ForeignKey(
+        "planner.Webhook", null=True, blank=True, on_delete=models.SET_NULL, related_name="plans"
+    )
+    # Set with the plan, cleared with the message: what ended untold is found by the sweeper.
+    webhook_due = models.BooleanField(default=False)
     catalog_revision = models.CharField(max_length=64, blank=True, default="")
     engine_version = models.CharField(max_length=64, blank=True, default="")
     created_at = models.DateTimeField(default=timezone.now, editable=False)

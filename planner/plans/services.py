@@ -17,16 +17,19 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from planner.errors import InvalidHeader, NotFound, PlanFinal, idempotency_key_reused
+from planner.errors import Fault, InvalidHeader, InvalidRequest, NotFound, PlanFinal, idempotency_key_reused
+from planner.ops.audit import audit
 from planner.plans.documents import canonical_text, digest_of
 from planner.plans.models import FINAL, PlanRun, PlanStatus
 from planner.queue import PLAN_RUN, enqueue_on_commit, send
 from planner.requests import context_for, read_plan
+from planner.webhooks.services import webhook_named, webhook_tell
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
     from planner.teams.models import Team
+    from planner.webhooks.models import Webhook
 
 log = structlog.get_logger(__name__)
 
@@ -34,6 +37,7 @@ MAX_ATTEMPTS = 5
 RESEND_AFTER = timedelta(seconds=60)
 SWEEP_LIMIT = 200
 MAX_KEY = 255
+WEBHOOK_POINTER = "/webhook"
 
 
 def lease_length() -> timedelta:
@@ -64,7 +68,7 @@ def plan_create(
         _check_key(idempotency_key)
         if (earlier := _earlier(team, idempotency_key, digest)) is not None:
             return earlier, False
-    read_plan(payload, context_for(team))
+    webhook = _read(team, payload)
     try:
         with transaction.atomic():
             run = PlanRun.objects.create(
@@ -73,8 +77,11 @@ def plan_create(
                 request=text,
                 request_digest=digest,
                 idempotency_key=idempotency_key,
+                webhook=webhook,
+                webhook_due=webhook is not None,
                 send_after=timezone.now() + lease_length(),
             )
+            audit(team=team, user=user, action="plan.created", subject=str(run.pk))
             if enqueue:
                 enqueue_on_commit(PLAN_RUN, run.pk)
     except IntegrityError:
@@ -89,6 +96,21 @@ def _check_key(key: str) -> None:
         raise InvalidHeader(f"Idempotency-Key takes 1 to {MAX_KEY} printable ASCII characters")
 
 
+def _read(team: Team, payload: object) -> Webhook | None:
+    """The endpoint to tell. Raises InvalidRequest with every fault of the request, that of the webhook's name too."""
+    faults: list[Fault] = []
+    try:
+        read_plan(payload, context_for(team))
+    except InvalidRequest as error:
+        faults += error.faults
+    if any(fault.pointer == WEBHOOK_POINTER for fault in faults):
+        raise InvalidRequest(faults)
+    webhook, unknown = webhook_named(team, payload)
+    if faults or unknown:
+        raise InvalidRequest([*faults, *unknown])
+    return webhook
+
+
 def _earlier(team: Team, key: str, digest: str) -> PlanRun | None:
     earlier = PlanRun.objects.filter(team=team, idempotency_key=key).first()
     if earlier is not None and earlier.request_digest != digest:
@@ -96,11 +118,15 @@ def _earlier(team: Team, key: str, digest: str) -> PlanRun | None:
     return earlier
 
 
-def plan_cancel(*, plan_id: UUID, team: Team) -> PlanRun:
+def plan_cancel(*, plan_id: UUID, team: Team, user: User | None = None) -> PlanRun:
     """End a queued or running plan; a runner notices at its next heartbeat. Cancelling twice is no fault."""
-    _open().filter(pk=plan_id, team=team).update(
-        status=PlanStatus.CANCELLED, finished_at=Now(), lease=None, error_code="", error_detail=""
-    )
+    with transaction.atomic():
+        cancelled = _open().filter(pk=plan_id, team=team)
+        if cancelled.update(
+            status=PlanStatus.CANCELLED, finished_at=Now(), lease=None, error_code="", error_detail=""
+        ):
+            audit(team=team, user=user, action="plan.cancelled", subject=str(plan_id))
+    webhook_tell(plan_id=plan_id)
     run = PlanRun.objects.filter(pk=plan_id, team=team).first()
     if run is None:
         raise NotFound("there is no such plan")
@@ -142,6 +168,8 @@ def plan_heartbeat(*, plan_id: UUID, lease: UUID, done: int, total: int | None) 
 def plan_finish(*, plan_id: UUID, lease: UUID, status: PlanStatus, **result: object) -> bool:
     """Write the result once. False where the fence is lost: the result is then thrown away."""
     written = _open().filter(pk=plan_id, lease=lease).update(status=status, finished_at=Now(), lease=None, **result)
+    if written:
+        webhook_tell(plan_id=plan_id)
     return bool(written)
 
 

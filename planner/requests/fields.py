@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from accounting.naming import nearest_names
-from planner.documents import pointer_to
+from planner.documents import SLUG, pointer_to
 from planner.errors import Fault
 
 MAX_FAULTS = 100
@@ -160,6 +160,25 @@ class Text:
 
     def schema(self) -> dict[str, Any]:
         return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+
+@dataclass(frozen=True, slots=True)
+class Slug:
+    """A name that may reach a path, a launch file or a shell; lower case is made of it."""
+
+    def read(self, value: object, pointer: str, faults: Faults) -> Any:
+        if not isinstance(value, str):
+            faults.add(pointer, "wrong_type", f"{shown(value)} is not a text")
+            return INVALID
+        if not SLUG.match(value.lower()):
+            form = "at most 128 of a-z, 0-9, dot, dash, underscore, a letter or digit first"
+            detail = f"{shown(value)} is no slug: {form}"
+            faults.add(pointer, "invalid_slug", detail)
+            return INVALID
+        return value.lower()
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,5 +96,6 @@ PLAN = Record(
         "goodput": Member(GOODPUT),
         "objective": Member(Word(OBJECTIVES), default="cost"),
         "options": Member(Whole(1, MAX_OPTIONS), default=10, help="how many options to list"),
+        "webhook": Member(Text(), nullable=True, help="slug of an endpoint that is told when the plan has ended"),
     }
 )

@@ -61,6 +61,8 @@ class ModelSpec(models.Model):
 
     class Meta:
         ordering: ClassVar = ["slug"]
+        # Answers "has any of them changed?" without a look at the rows, which hold whole config files.
+        indexes: ClassVar = [models.Index(fields=["team", "retired", "changed_at"], name="model_spec_fresh")]
         constraints: ClassVar = [
             models.UniqueConstraint(
                 name="model_spec_public_slug",

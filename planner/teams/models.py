@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import uuid
 from typing import ClassVar
 
 from django.conf import settings
@@ -10,8 +10,7 @@ from django.core.validators import RegexValidator
 from django.db import models
 from knox.models import AbstractAuthToken, AuthTokenManager
 
-SLUG = re.compile(r"^[a-z0-9][a-z0-9._-]{0,127}\Z")
-"""What may reach a path, a launch file or a shell: no name of another form is ever stored as a slug."""
+from planner.documents import SLUG
 
 slug_validator = RegexValidator(SLUG, "Use a-z, 0-9, dot, dash and underscore, starting with a letter or digit.")
 
@@ -33,6 +32,7 @@ class Team(models.Model):
     slug = models.CharField(max_length=128, unique=True, validators=[slug_validator])
     name = models.CharField(max_length=200)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, through="Membership", related_name="teams")
+    version = models.PositiveIntegerField(default=1, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -62,6 +62,8 @@ class Membership(models.Model):
 class ApiToken(AbstractAuthToken):  # type: ignore[misc]  # knox has no types
     """A hashed bearer token: what it may do is the lesser of its scope and the person's role in its team."""
 
+    # Knox's key is the digest, which a rotation replaces; this one names the token for as long as it lives.
+    public_id = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     team = models.ForeignKey(Team, on_delete=models.CASCADE, related_name="tokens")
     name = models.CharField(max_length=100)
     scope = models.CharField(max_length=10, choices=Scope, default=Scope.PLAN)

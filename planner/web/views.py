@@ -109,7 +109,7 @@ def plan_progress(request: HttpRequest, actor: Actor, plan_id: UUID) -> HttpResp
 @door(PLAN)
 def plan_cancel(request: HttpRequest, actor: Actor, plan_id: UUID) -> HttpResponse:
     """Cancel a plan that waits or runs; its page then says so."""
-    services.plan_cancel(plan_id=plan_id, team=actor.team)
+    services.plan_cancel(plan_id=plan_id, team=actor.team, user=actor.user)
     return redirect("web:plan", plan_id=plan_id)
 
 
