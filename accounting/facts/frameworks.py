@@ -30,6 +30,10 @@ CUBLAS_WORKSPACE_BYTES = {"hopper": 32 * MIB, "older": 8_519_680}
 """Per handle and stream, inside the allocator. Source: pytorch#120925, pytorch#95668."""
 CUBLAS_WORKSPACE_FROM_CAPABILITY = 9.0
 
+LAZY_LOADING_FROM_CAPABILITY = 8.0
+EAGER_CONTEXT_BYTES = 1300 * MIB
+"""The same with every kernel loaded at the start: CUDA before 11.7, the age of cards below compute capability 8.0.
+Source: pytorch#107667; Hugging Face's single-GPU guide (1,343 MB on a V100)."""
 CONTEXT_BYTES = 520 * MIB
 """CUDA context with lazy loading, outside the allocator. Source: measured 0.52 GiB on H100 (ml-engineering), 0.3 on older."""
 NCCL_FIRST_GROUP_BYTES = 560 * MIB
@@ -48,3 +52,6 @@ COLLECTIVES_IN_FLIGHT = 28
 (1,024 kernels) holds at about 40 kernels a collective. Source: measured median of nanotron runs without a pipeline (fit part)."""
 MODULES_SLACK_FRACTION = 0.1
 """Reserved over allocated less one where the host runs ahead of torch collectives. Source: nanotron runs, fit part."""
+ZERO3_SETS_WAITING = 4
+"""Gathered sets of DeepSpeed stage 3 that the allocator holds beside the live one. Source: Qwen 72B LoRA and Llama 8B runs
+with a floor of 8 to 11 GiB above states, fit part; DeepSpeed#4093 (13 GB on 2 and on 4 devices)."""

@@ -214,6 +214,9 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
     h = architecture.hidden_size
     gemma = architecture.family in GEMMA_FAMILIES
     per_ffn, per_hidden = _MLP_MOMENT[_mlp_law(block)][column]
+    if numerics.liger and architecture.gated_mlp:
+        # The gradients of gate and up overwrite the saved tensors: only the product's is new.
+        per_ffn = per_ffn // 2
     width = architecture.ffn_size
     if block.kind.mixture and architecture.moe is not None:
         width = architecture.moe.expert_ffn_size * architecture.moe.top_k + architecture.moe.shared_ffn_size

@@ -109,9 +109,15 @@ def live_parameters(context: Context) -> ByMoment:
 
     Alive: forward, backward. Source: DeepSpeed partitioned_param_coordinator; DeepSpeed#4093.
     """
-    recipe, options = context.recipe, context.recipe.options
+    recipe = context.recipe
     if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != 3:
         return {}
+    return dict.fromkeys((*FORWARD_MOMENTS, *BACKWARD_MOMENTS), live_set_bytes(context))
+
+
+def live_set_bytes(context: Context) -> Bytes:
+    """Gathered weights of DeepSpeed stage 3 at any one time. [byte, (N, S)]"""
+    recipe, options = context.recipe, context.recipe.options
     defaults: DeepSpeedDefaults = DEEPSPEED
     elements = context.partition.elements()
     limit = np.minimum(
@@ -119,10 +125,12 @@ def live_parameters(context: Context) -> ByMoment:
         options.stage3_max_reuse_distance or defaults.max_reuse_distance,
     )
     prefetch = options.stage3_prefetch_bucket_size or defaults.prefetch_bucket_size
-    live = np.maximum(np.minimum(elements, limit), np.maximum(context.block_elements, context.head_elements))
-    size = itemsize(recipe.precision.activations)
-    gathered = np.minimum(live + prefetch, elements) * size
-    return dict.fromkeys((*FORWARD_MOMENTS, *BACKWARD_MOMENTS), gathered)
+    largest = context.block_elements
+    for item in context.partition.local:
+        if item.unit == -1:
+            largest = np.maximum(largest, np.where(item.copies > 0, item.elements, 0))
+    live = np.maximum(np.minimum(elements, limit), largest)
+    return np.minimum(live + prefetch, elements) * itemsize(recipe.precision.activations)
 
 
 def persistent_parameters(context: Context) -> ByMoment:
@@ -216,21 +224,47 @@ def tensor_parallel_buffers(context: Context) -> ByMoment:
     return dict.fromkeys((FORWARD_BLOCK, FORWARD_LOSS, *BACKWARD_MOMENTS), held * context.partition.active)
 
 
+def mixed_units(context: Context) -> ByMoment:
+    """FSDP1: unsharded gradients of flat parameters that mix frozen weights and adapters.
+
+    bytes = bytes of a gradient · all elements of the rank, frozen ones as well, where micro-batches accumulate unreduced
+
+    Alive: from the second micro-batch on. Source: torch FSDP1 flat parameters under no_sync; litgpt's LoRA recipes.
+    """
+    recipe = context.recipe
+    if recipe.engine is not Engine.FSDP1 or recipe.adapter is None or any(context.is_quantised(item) for item in context.frozen):
+        return {}
+    size = itemsize(recipe.precision.gradients or recipe.precision.parameters)
+    whole = context.partition.elements() * size * (context.layout.micro_batches > 1)
+    return dict.fromkeys((*FORWARD_MOMENTS, *BACKWARD_MOMENTS), whole)
+
+
 def separate_gradients(context: Context) -> ByMoment:
     """16-bit gradients of one micro-batch beside the fp32 accumulation buffer.
 
     bytes = 2 · elements on the rank; between micro-batches their place in the allocator stays cut up
 
-    Alive: backward; with accumulation the next forward as well. Source: nanotron FP32GradientAccumulator (half gradients
-    are added and dropped after the whole backward).
+    Alive: backward; with accumulation the next forward as well. Source: nanotron FP32GradientAccumulator, DeepSpeed
+    BF16_Optimizer (half gradients are added and dropped after the whole backward).
     """
-    if not context.numerics.modules:
+    if not context.numerics.separate_gradients:
         return {}
-    whole = context.trainable_elements * itemsize(context.recipe.precision.parameters)
+    size = itemsize(context.recipe.precision.parameters)
+    if not context.numerics.modules:
+        # One micro-batch has nothing to add to: its gradients are cast as they come.
+        size = size * (context.layout.micro_batches > 1)
+    whole = context.trainable_elements * size
+    head, block, root = size * context.head_elements, size * context.block_elements, size * context.root_elements
     early = np.where(context.layout.micro_batches > 1, whole, 0)
-    return dict.fromkeys((FORWARD_BLOCK, FORWARD_LOSS, BACKWARD_LOSS, LAST_BLOCK), early) | dict.fromkeys(
-        (NEXT_BLOCK, FIRST_BLOCK), np.maximum(early, whole - context.block_elements)
-    ) | {REDUCTION: whole}
+    return {
+        FORWARD_BLOCK: early,
+        FORWARD_LOSS: early,
+        BACKWARD_LOSS: early,
+        LAST_BLOCK: np.maximum(early, head),
+        NEXT_BLOCK: np.maximum(early, np.minimum(head + block, whole)),
+        FIRST_BLOCK: np.maximum(early, whole - block - (root - head)),
+        REDUCTION: whole,
+    }
 
 
 BUFFER_LINES: tuple[Line, ...] = (
@@ -242,5 +276,6 @@ BUFFER_LINES: tuple[Line, ...] = (
     Line("buffers.pipeline_exchange", Bucket.COMMUNICATION_BUFFERS, pipeline_exchange),
     Line("buffers.context_exchange", Bucket.COMMUNICATION_BUFFERS, context_exchange),
     Line("buffers.tensor_parallel", Bucket.COMMUNICATION_BUFFERS, tensor_parallel_buffers),
+    Line("temporaries.mixed_units", Bucket.TEMPORARIES, mixed_units),
     Line("temporaries.separate_gradients", Bucket.TEMPORARIES, separate_gradients),
 )

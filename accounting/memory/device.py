@@ -11,13 +11,21 @@ from accounting.facts.frameworks import (
     ALLOCATOR_SEGMENT_BYTES,
     ALLOCATOR_SLACK_FRACTION,
     CONTEXT_BYTES,
+    EAGER_CONTEXT_BYTES,
     EXPANDABLE_SLACK_FRACTION,
+    LAZY_LOADING_FROM_CAPABILITY,
     MODULES_SLACK_FRACTION,
     NCCL_FIRST_GROUP_BYTES,
     NCCL_NEXT_GROUP_BYTES,
+    ZERO3_SETS_WAITING,
 )
+from accounting.memory.buffers import live_set_bytes
 from accounting.memory.context import Context
+from accounting.memory.sharding import FSDP
 from accounting.units import MIB, Bytes, pad_to
+from accounting.vocabulary import Engine
+
+STAGE_OF_GATHERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class Device:
 def device_bytes(context: Context, allocated: Bytes) -> Device:
     """Add what lies outside the allocated bytes.
 
-    reserved = allocated · (1 + slack), in 2 MiB steps, one small segment at least
+    reserved = allocated · (1 + slack) + what side streams keep for themselves, in 2 MiB steps, one small segment at least
     device = reserved + context + communicators (one per parallel dimension in use, and the world's)
 
     Source: CUDACachingAllocator; nccl#964; residuals on measured runs for the range (facts.bands).
@@ -53,17 +61,46 @@ def device_bytes(context: Context, allocated: Bytes) -> Device:
     options = context.recipe.options
     usual = MODULES_SLACK_FRACTION if context.numerics.modules else ALLOCATOR_SLACK_FRACTION
     fraction = EXPANDABLE_SLACK_FRACTION if options.expandable_segments else usual
+    pools = 0 if options.expandable_segments else side_stream_pools(context)
     active = context.partition.active
-    extra = np.ceil(allocated * fraction).astype(np.int64) + ALLOCATOR_SEGMENT_BYTES
+    extra = np.ceil(allocated * fraction).astype(np.int64) + ALLOCATOR_SEGMENT_BYTES + pools
     slack = np.where(active, pad_to(allocated + extra, 2 * MIB) - allocated, 0)
     groups = communicator_groups(context)
     nccl = np.where(groups > 0, NCCL_FIRST_GROUP_BYTES + (groups - 1) * NCCL_NEXT_GROUP_BYTES, 0) * active
-    fixed = CONTEXT_BYTES * active.astype(np.int64)
+    fixed = _context_bytes(context) * active
     band = band_of(context.recipe.engine, adapter=context.recipe.adapter is not None)
     reserved = allocated + slack
     low = np.floor(reserved * band.low).astype(np.int64) + np.where(active, fixed // 2, 0)
     high = np.ceil(reserved * band.high).astype(np.int64) + fixed + nccl
     return Device(allocated, slack, fixed, nccl, low, np.maximum(high, reserved + fixed + nccl))
+
+
+def side_stream_pools(context: Context) -> Bytes:
+    """Freed buffers that only the stream they were made on can use again. [byte, (N, S)]
+
+    FSDP: the gather buffer of the root unit. DeepSpeed stage 3: gathered sets that wait for their stream.
+    Source: torch FSDPParamGroup's copy-in stream; DeepSpeed partition_parameters (allgather stream, record_stream).
+    """
+    shared = context.partition.shard_group > 1
+    if context.recipe.engine in FSDP and context.has_activations:
+        return context.unit_sum(-1, context.gathered_bytes) * shared
+    if context.recipe.engine is Engine.DEEPSPEED and context.recipe.zero_stage == STAGE_OF_GATHERS:
+        return ZERO3_SETS_WAITING * live_set_bytes(context) * shared
+    return context.zero
+
+
+def _context_bytes(context: Context) -> Bytes:
+    """Driver context of each candidate's card. [byte, (N, 1)]"""
+    machine = context.scenario.machine
+    sizes = [EAGER_CONTEXT_BYTES if _loads_eagerly(row.compute_capability) else CONTEXT_BYTES for row in machine.accelerators]
+    return np.array(sizes, dtype=np.int64)[machine.accelerator_index]
+
+
+def _loads_eagerly(capability: str | None) -> bool:
+    try:
+        return float(capability or "") < LAZY_LOADING_FROM_CAPABILITY
+    except ValueError:
+        return False
 
 
 def communicator_groups(context: Context) -> Bytes:

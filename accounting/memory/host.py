@@ -9,7 +9,7 @@ from accounting.facts.frameworks import DEEPSPEED
 from accounting.ledger import ByMoment, Line, always
 from accounting.memory.context import Context
 from accounting.memory.gradients import fsdp_offload, full_gradients
-from accounting.memory.states import master_bytes, optimizer_bytes
+from accounting.memory.states import master_bytes, optimizer_bytes, paged_states
 from accounting.scenario import EVENLY_SPREAD
 from accounting.units import Bytes
 from accounting.vocabulary import Bucket, Engine, Place
@@ -18,13 +18,13 @@ _FP32 = 4
 
 
 def host_scalars(context: Context) -> ByMoment:
-    """Scalars of the optimizer that its library keeps in host memory (step counters).
+    """Scalars of the optimizer that its library keeps in host memory (step counters), and paged states.
 
-    bytes = sum of the registry row's host slots over the arrays a rank steps on
+    bytes = sum of the registry row's host slots over the arrays a rank steps on + states in managed memory
 
     Alive: all phases; not on the device. Source: torch step scalars, measured.
     """
-    return always(optimizer_bytes(context)[1])
+    return always(optimizer_bytes(context)[1] + paged_states(context))
 
 
 def host_states(context: Context) -> ByMoment:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accounting.implementation import HUGGING_FACE_ENGINES, runs_foundry
 from accounting.ledger import BACKWARD_LOSS, FORWARD_LOSS, ByMoment, Line
 from accounting.memory.context import Context
+from accounting.memory.numerics import Numerics
 from accounting.memory.saved import GEMMA_FAMILIES
+from accounting.scenario import Recipe
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Bucket, Engine
 
@@ -24,8 +27,14 @@ class LossBytes:
 
 
 LOSS: dict[tuple[str, str], LossBytes] = {
-    ("standard", "torch"): LossBytes((4, 4), (10, 8), (12, 12), "Hugging Face loss, measured (activations §3)"),
-    ("standard", "megatron"): LossBytes((4, 4), (10, 8), (6, 8), "Megatron-Core vocab-parallel cross entropy"),
+    ("standard", "torch"): LossBytes((4, 4), (10, 8), (12, 12), "only the loss is kept, measured (activations §3)"),
+    ("standard", "outputs"): LossBytes((6, 8), (10, 8), (14, 16), "the loop keeps `outputs`, measured (activations §3)"),
+    ("standard", "accelerate"): LossBytes((8, 8), (10, 8), (16, 16), "outputs kept in fp32, measured (activations §3)"),
+    ("standard", "foundry"): LossBytes((2, 4), (2, 4), (4, 8), "FlashAttention's cross entropy, in place"),
+    ("standard", "modules"): LossBytes((4, 4), (10, 8), (6, 8), "nanotron's _ShardedCrossEntropy: one copy more, then in place"),
+    ("standard", "megatron"): LossBytes((4, 4), (6, 8), (6, 8), "Megatron-Core vocab-parallel cross entropy, in place"),
+    ("standard", "compiled"): LossBytes((2, 4), (2, 4), (4, 8), "torchtitan's compiled loss: the upcast is fused"),
+    ("compiled", "torch"): LossBytes((2, 4), (2.5, 4.5), (2.5, 4.5), "chunks of 16-bit logits, compiled: the upcast is fused"),
     ("chunked", "torch"): LossBytes((4, 4), (6.5, 8.5), (5, 8), "8 chunks, upcast per chunk, measured (activations §3)"),
     ("chunked", "megatron"): LossBytes((4, 4), (6.5, 8.5), (5, 8), "as torch"),
     ("fused", "torch"): LossBytes((0, 0), (0, 0), (0, 0), "Liger fused linear cross entropy: chunks only"),
@@ -48,9 +57,7 @@ def logits(context: Context) -> ByMoment:
     if not architecture.vocab_size or context.recipe.inventory.last == ():
         return {}
     count = _logit_count(context, architecture.vocab_size)
-    kind = context.recipe.options.loss
-    family = "megatron" if context.recipe.engine is Engine.MEGATRON else "torch"
-    law = LOSS[kind, family]
+    law = loss_law(context.recipe, context.numerics)
     column = 1 if context.numerics.compute == 4 else 0
     cap = context.numerics.compute if architecture.final_softcap or architecture.family in GEMMA_FAMILIES - {"gemma"} else 0
     fused = _fused_chunks(context, architecture.hidden_size, architecture.vocab_size) if law.live[column] == 0 else 0
@@ -58,6 +65,22 @@ def logits(context: Context) -> ByMoment:
     forward = (_scaled(count, law.forward[column] + cap) + fused) * last
     backward = (_scaled(count, law.backward[column] + cap) + fused) * last
     return {FORWARD_LOSS: forward, BACKWARD_LOSS: backward}
+
+
+def loss_law(recipe: Recipe, numerics: Numerics) -> LossBytes:
+    """The row of `LOSS` for a recipe: its loss kernel, and who keeps the logits."""
+    kind, compiled = recipe.options.loss, recipe.options.compile
+    if recipe.engine in (Engine.MEGATRON, Engine.IDEAL):
+        return LOSS[kind, "modules" if kind == "standard" and numerics.modules else "megatron"]
+    if kind == "chunked" and compiled:
+        return LOSS["compiled", "torch"]
+    if kind == "standard" and runs_foundry(recipe):
+        return LOSS[kind, "foundry"]
+    if kind == "standard" and recipe.engine in HUGGING_FACE_ENGINES and not compiled:
+        return LOSS[kind, "accelerate" if numerics.autocast else "outputs"]
+    if kind == "standard" and compiled and recipe.engine is Engine.FSDP2:
+        return LOSS[kind, "compiled"]
+    return LOSS[kind, "torch"]
 
 
 def head_input(context: Context) -> ByMoment:

@@ -11,7 +11,7 @@ from accounting.ledger import LOAD, ByMoment, Line, always
 from accounting.memory.context import Context
 from accounting.memory.gradients import fsdp_offload, full_gradients, gradients
 from accounting.memory.sharding import Cut
-from accounting.optimizer_laws import constant_bytes, state_bytes
+from accounting.optimizer_laws import constant_bytes, paged_bytes, state_bytes
 from accounting.units import Bytes
 from accounting.vocabulary import Bucket, Engine, Place
 
@@ -75,7 +75,7 @@ def optimizer_states(context: Context) -> ByMoment:
     """
     if _states_on_host(context):
         return {}
-    device, _ = optimizer_bytes(context)
+    device = optimizer_bytes(context)[0] - paged_states(context)
     at_load = device if context.recipe.optimizer.allocated_at_init else 0
     return always(device, but={LOAD: at_load})
 
@@ -96,6 +96,17 @@ def optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
     if context.law.cut is Cut.EVEN and context.law.states:
         device = context.evenly(device)
     return device, host + host_constants
+
+
+def paged_states(context: Context) -> Bytes:
+    """States in managed memory: outside the allocator, and moved to the host where the device is full. [byte, (N, S)]"""
+    recipe = context.recipe
+    total = context.zero
+    if recipe.optimizer.paged:
+        for view, copies in context.optimizer_views:
+            stepped = itemsize(recipe.precision.stepped)
+            total = total + paged_bytes(recipe.optimizer, recipe.optimizer_options, view, stepped) * copies
+    return total
 
 
 def master_bytes(context: Context) -> Bytes:

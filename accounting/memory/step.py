@@ -28,6 +28,9 @@ def optimizer_temporary(context: Context) -> ByMoment:
         return {}
     if recipe.engine in FUSED_STEP_ENGINES or recipe.options.optimizer_in_backward:
         return {}
+    if recipe.options.compile and recipe.options.foreach is None:
+        # Trainers that compile (torchtitan, torchtune) ask for the fused optimizer by default.
+        return {}
     given = {"foreach": recipe.options.foreach, "fused": recipe.options.fused}
     options = dict(recipe.optimizer_options) | {name: value for name, value in given.items() if value is not None}
     stepped = itemsize(recipe.precision.stepped)
