@@ -10,7 +10,7 @@ from accounting.units import Bytes, pad_to
 from accounting.vocabulary import Attention
 
 FLASH_MAX_HEAD_DIM = 256
-MASK_ALIGNMENT = 16
+MASK_ALIGNMENT = 8
 """Keys a mask's row is padded to. Source: torch 2.13 SDPA, memory-efficient kernel."""
 STATISTICS_ALIGNMENT = 32
 """Queries the log-sum-exp's row is padded to. Source: as above."""
@@ -144,7 +144,7 @@ def _efficient_rows(block: Block, widths: Widths) -> list[Saved]:
 
 
 def _math_rows(block: Block, widths: Widths) -> list[Saved]:
-    heads, per_score = block.architecture.heads, 4 + (5 if block.dropout > 0 else 0)
+    heads, per_score = block.architecture.heads, 4 + (5 if block.score_dropout > 0 else 0)
     return [
         Saved("qkv", "q, k, v expanded in fp32", 4 * (2 * widths.query + widths.output), Split.TENSOR),
         Saved("core_attention_output", "attention output", block.numerics.compute * widths.output, Split.TENSOR),
@@ -160,6 +160,15 @@ def _eager_rows(block: Block, widths: Widths) -> list[Saved]:
         Saved("core_attention_output", "attention output", e * widths.output, Split.TENSOR),
         Saved("core_attention", "scores and softmax", _eager_score_bytes(block) * heads * block.sequence, Split.TENSOR),
     ]
+    views = 0
+    if block.habits.value_is_view and widths.key == widths.query and not _repeats(block):
+        views = widths.query + widths.key
+    elif widths.kept_value > widths.value and not block.numerics.fused:
+        views = widths.kept_value - widths.value
+    if views:
+        # A batched product folds batch and heads: with one row of the batch v stays a view, with more it is copied.
+        alone = (block.micro_batch == 1).astype("int64")
+        rows.append(Saved("qkv", "joined projection that v is a view of", e * views * alone, Split.TENSOR))
     if block.architecture.attention_sinks and not block.numerics.fused:
         # The sink is one more column of the softmax; its maximum is kept as an index.
         column = 8 + (2, 4, 4)[block.column]
@@ -173,10 +182,14 @@ def _qkv(block: Block, widths: Widths) -> list[Saved]:
         Saved("qkv", "q", e * widths.query, Split.TENSOR),
         Saved("qkv", "k, v", e * (widths.key + widths.kept_value), Split.KV),
     ]
-    repeated = widths.key == widths.query and block.architecture.heads != block.architecture.kv_heads
-    if block.habits.value_is_view and not repeated:
+    if block.habits.value_is_view and not (_repeats(block) and widths.key == widths.query):
         rows.append(Saved("qkv", "joined q, k, v that v is a view of", e * (widths.query + widths.key), Split.TENSOR))
     return rows
+
+
+def _repeats(block: Block) -> bool:
+    """Whether several query heads share a head of keys."""
+    return block.architecture.heads != block.architecture.kv_heads
 
 
 def _mask(block: Block) -> Saved:
@@ -196,13 +209,23 @@ def _score_bias(block: Block) -> list[Saved]:
 def _eager_score_bytes(block: Block) -> int:
     """Bytes per score: softmax in the stream's dtype or in fp32 with a 16-bit copy; dropout adds a mask and a copy."""
     numerics = block.numerics
-    dropped = block.dropout > 0
+    dropped = block.score_dropout > 0
     cap = numerics.compute if block.architecture.attention_softcap else 0
     if numerics.compute == 4:
         return 4 + (5 if dropped else 0) + cap
-    if numerics.fused or (block.habits.softmax_in_stream and not numerics.autocast):
+    if _softmax_in_sixteen_bit(block):
         return 2 + (3 if dropped else 0) + cap
     return 6 + (1 if dropped else 0) + cap
+
+
+def _softmax_in_sixteen_bit(block: Block) -> bool:
+    """What `masked_softmax_fusion` says, else Megatron's upcast or the family's own habit."""
+    numerics = block.numerics
+    if block.options.masked_softmax_fusion is not None:
+        return block.options.masked_softmax_fusion
+    if numerics.upcasts:
+        return False
+    return numerics.fused or (block.habits.softmax_in_stream and not numerics.autocast)
 
 
 def latent_rows(block: Block) -> list[Saved]:
