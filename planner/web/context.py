@@ -106,7 +106,7 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
         changes=tuple(change_of(row) for row in answer.get("what_if") or ()),
         provenance=provenance_of(answer),
         rank=option.get("rank"),
-        exports=exports_of(option),
+        exports=exports_of(option, answer.get("id")),
         calculator=calculator_query(estimate),
         assumptions=_together("assumptions", answer, explained),
         warnings=_together("warnings", answer, explained),

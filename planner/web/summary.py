@@ -207,7 +207,9 @@ def provenance_of(answer: Json) -> tuple[Fact, ...]:
     return tuple(Fact(name, str(value)) for name, value in facts if value is not None)
 
 
-def exports_of(option: Json) -> tuple[Fact, ...]:
-    """Export links of an option, by format."""
+def exports_of(option: Json, plan_id: object) -> tuple[Fact, ...]:
+    """Export links of an option, by format; an answer holds them relative to its plan's own address."""
     links = option.get("exports") or {}
-    return tuple(Fact(str(name), str(link)) for name, link in links.items()) if isinstance(links, Mapping) else ()
+    if plan_id is None or not isinstance(links, Mapping):
+        return ()
+    return tuple(Fact(str(name), f"/api/v1/plans/{plan_id}/{link}") for name, link in links.items())

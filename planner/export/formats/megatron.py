@@ -1,0 +1,168 @@
+"""Arguments of Megatron-LM's pretrain_gpt.py, one a line. Source: its arguments.py in Megatron-Core 0.14.0."""
+
+from __future__ import annotations
+
+from accounting.model import Architecture
+from accounting.vocabulary import Attention, Engine, Place, RecomputeMode
+from planner.export.base import Format, Launch, NotExportable, commented
+from planner.export.texts import flags, shell_line
+
+RELEASE = "core_v0.14.0"
+OPTIMIZERS = {"adamw": "adam", "adam": "adam", "sgd": "sgd"}
+STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
+Arguments = dict[str, str | int | bool]
+MASTER = ("bf16-master", "bf16-master-fp32grad", "bf16-mixed", "fp16-master", "fp16-mixed", "fp8-master", "fp32")
+
+
+def write(launch: Launch) -> str:
+    """The arguments as lines; `$(grep -v '^#' FILE)` gives them to the shell."""
+    words = arguments(launch)
+    lines = [shell_line(line) for line in _lines(words)]
+    usage = (
+        f"Megatron-LM {RELEASE}: torchrun … pretrain_gpt.py $(grep -v '^#' FILE), with your data, tokenizer and rates."
+    )
+    return commented([*launch.comment(), usage]) + "\n".join(lines) + "\n"
+
+
+def _lines(words: list[str]) -> list[list[str]]:
+    """Each flag with its value."""
+    lines: list[list[str]] = []
+    for word in words:
+        if word.startswith("--"):
+            lines.append([word])
+        else:
+            lines[-1].append(word)
+    return lines
+
+
+def arguments(launch: Launch) -> list[str]:
+    """Words for the command line. Raises NotExportable where Megatron does not do what was decided."""
+    architecture = launch.architecture
+    if architecture is None:
+        raise NotExportable("Megatron is given the model's shape, and this one was given without: use a config.json")
+    if launch.recipe.adapter is not None:
+        raise NotExportable("pretrain_gpt.py trains all weights, and this option trains an adapter")
+    launch.noted_engine("megatron")
+    return flags(
+        model(architecture)
+        | layout(launch)
+        | precision(launch)
+        | recompute(launch)
+        | optimizer(launch)
+        | length(launch)
+    )
+
+
+def model(architecture: Architecture) -> Arguments:
+    """The shape of the model."""
+    if architecture.mla is not None or architecture.linear_attention is not None or architecture.encoder is not None:
+        raise NotExportable("this file writes decoders with plain attention; this model has another kind")
+    found: Arguments = {
+        "use-mcore-models": True,
+        "num-layers": architecture.layers,
+        "hidden-size": architecture.hidden_size,
+        "ffn-hidden-size": architecture.ffn_size,
+        "num-attention-heads": architecture.heads,
+        "kv-channels": architecture.head_dim,
+        "group-query-attention": architecture.kv_heads != architecture.heads,
+        "swiglu": architecture.gated_mlp,
+        "normalization": "RMSNorm" if architecture.norm == "rmsnorm" else "LayerNorm",
+        "position-embedding-type": "learned_absolute" if architecture.learned_positions else "rope",
+        "untie-embeddings-and-output-weights": not architecture.tied_embeddings,
+        "disable-bias-linear": not architecture.mlp_bias,
+        "add-qkv-bias": architecture.attention_bias and not architecture.mlp_bias,
+        "qk-layernorm": architecture.qk_norm,
+        "vocab-size": architecture.vocab_size,
+    }
+    if found["group-query-attention"]:
+        found["num-query-groups"] = architecture.kv_heads
+    moe = architecture.moe
+    if moe is not None:
+        found |= {"num-experts": moe.experts, "moe-router-topk": moe.top_k, "moe-ffn-hidden-size": moe.expert_ffn_size}
+        found["moe-grouped-gemm"] = True
+        if moe.shared_ffn_size:
+            found["moe-shared-expert-intermediate-size"] = moe.shared_ffn_size * max(moe.shared_experts, 1)
+    return found
+
+
+def layout(launch: Launch) -> Arguments:
+    """Degrees and batch."""
+    found: Arguments = {
+        "tensor-model-parallel-size": launch.degree("tp"),
+        "sequence-parallel": bool(launch.scenario.layout.sequence_parallel[0, 0]) and launch.degree("tp") > 1,
+        "pipeline-model-parallel-size": launch.degree("pp"),
+        "context-parallel-size": launch.degree("cp"),
+        "expert-model-parallel-size": launch.degree("ep"),
+        "micro-batch-size": launch.degree("micro_batch_size"),
+        "global-batch-size": launch.sequences,
+        "seq-length": launch.degree("sequence_length"),
+        "max-position-embeddings": launch.degree("sequence_length"),
+    }
+    if launch.degree("ep") > 1:
+        found["expert-tensor-parallel-size"] = launch.degree("etp")
+    if launch.degree("vpp") > 1:
+        found["num-virtual-stages-per-pipeline-rank"] = launch.degree("vpp")
+    stage = launch.recipe.zero_stage
+    if launch.recipe.engine is not Engine.MEGATRON and launch.degree("dp_replicate") > 1 and stage > 0:
+        raise NotExportable("this file shards over all data-parallel ranks, and the option keeps one copy a node")
+    found["use-distributed-optimizer"] = stage >= 1
+    if stage in STRATEGIES:
+        found |= {"use-megatron-fsdp": True, "data-parallel-sharding-strategy": STRATEGIES[stage]}
+    return found
+
+
+def precision(launch: Launch) -> Arguments:
+    """16-bit weights beside an fp32 master copy; gradients in fp32 unless the preset keeps them in 16 bits."""
+    name = launch.recipe.precision.name
+    if name not in MASTER:
+        raise NotExportable(f"this file has no setting for the precision; it has them for {', '.join(MASTER)}")
+    if name.endswith("-mixed"):
+        launch.note(f"Megatron keeps 16-bit weights beside an fp32 master copy: {name} here is bf16-master-fp32grad.")
+    return {
+        "bf16": name.startswith(("bf16", "fp8")),
+        "fp16": name.startswith("fp16"),
+        "accumulate-allreduce-grads-in-fp32": name not in ("bf16-master", "fp16-master", "fp32"),
+        "grad-reduce-in-bf16": name == "bf16-master",
+    } | ({"fp8-format": "hybrid"} if name == "fp8-master" else {})
+
+
+def recompute(launch: Launch) -> Arguments:
+    """Which activations are computed again."""
+    asked = launch.recipe.recompute
+    backend: Arguments = {"attention-backend": "flash" if launch.recipe.attention is Attention.FLASH else "auto"}
+    if asked.mode is RecomputeMode.NONE:
+        return backend
+    if asked.mode is RecomputeMode.SELECTIVE:
+        if asked.modules:
+            raise NotExportable(
+                "this file recomputes the attention core only: choose an option with selective, full or none"
+            )
+        return backend | {"recompute-granularity": "selective"}
+    layers: Arguments = {"recompute-granularity": "full"}
+    if asked.layers is not None:
+        return backend | layers | {"recompute-method": "block", "recompute-num-layers": asked.layers}
+    return backend | layers | {"recompute-method": "uniform", "recompute-num-layers": 1}
+
+
+def optimizer(launch: Launch) -> Arguments:
+    """The optimizer and where its states live."""
+    recipe = launch.recipe
+    if recipe.optimizer.name not in OPTIMIZERS:
+        raise NotExportable(f"Megatron-LM {RELEASE} has the optimizers {', '.join(OPTIMIZERS)} only")
+    if recipe.offload.parameters is not Place.NONE or recipe.offload.optimizer is Place.NVME:
+        raise NotExportable("Megatron moves optimizer states to the host and nothing else")
+    return {
+        "optimizer": OPTIMIZERS[recipe.optimizer.name],
+        "optimizer-cpu-offload": recipe.offload.optimizer is Place.CPU,
+    }
+
+
+def length(launch: Launch) -> Arguments:
+    """How long the run is, in sequences."""
+    if launch.steps is None:
+        launch.note("The plan has no number of tokens: add --train-samples or --train-iters.")
+        return {}
+    return {"train-samples": launch.steps * launch.sequences}
+
+
+FORMAT = Format(key="megatron", title="Megatron-LM arguments", media_type="text/plain", suffix=".args", write=write)
