@@ -11,7 +11,13 @@ from accounting.catalog import Offer
 from accounting.cost import MILLION, SECONDS_PER_HOUR
 from accounting.how import how_of
 from accounting.ledger import MOMENTS, Moment, Row
-from accounting.memory.outside import checkpoint_bytes, host_bytes_per_node, nvme_bytes_per_node
+from accounting.memory.outside import (
+    checkpoint_bytes,
+    host_bytes_per_node,
+    host_load_bytes_per_node,
+    host_save_bytes_per_node,
+    nvme_bytes_per_node,
+)
 from accounting.memory.ranks import rank_answer
 from accounting.optimizer_laws import needs_shapes
 from accounting.version import ENGINE_VERSION
@@ -76,6 +82,8 @@ def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
         "fits_at_upper": fits_answer(high, limit, known=known),
         "headroom_bytes": None if capacity < 0 else capacity - device,
         "host_bytes_per_node": int(host_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
+        "host_load_bytes_per_node": int(host_load_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
+        "host_save_bytes_per_node": int(host_save_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
         "nvme_bytes_per_node": int(nvme_bytes_per_node(estimate.context)[index, 0]),
         "worst_rank": {
             "pipeline_stage": stage,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from accounting.units import MIB
+from accounting.units import GB, MIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +25,9 @@ class DeepSpeedDefaults:
 
 
 DEEPSPEED = DeepSpeedDefaults()
+
+CHECKPOINT_FILE_BYTES = 5 * GB
+"""Largest file of a sharded checkpoint. Source: transformers save_pretrained, max_shard_size."""
 
 CUBLAS_WORKSPACE_BYTES = {"hopper": 32 * MIB, "older": 8_519_680}
 """Per handle and stream, inside the allocator. Source: pytorch#120925, pytorch#95668."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from accounting.facts.dtypes import itemsize
-from accounting.ledger import MOMENTS, Ledger
+from accounting.facts.frameworks import CHECKPOINT_FILE_BYTES
+from accounting.ledger import LOAD, MOMENTS, SAVE, Ledger, Moment
 from accounting.memory.context import Context
-from accounting.memory.host import nvme_states
+from accounting.memory.host import nvme_states, offloaded_parameters
+from accounting.memory.sharding import FSDP
+from accounting.memory.states import master_bytes, optimizer_bytes
 from accounting.optimizer_laws import TensorView, state_bytes
 from accounting.units import Bytes
+from accounting.vocabulary import Engine
 
 
 def host_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
@@ -22,12 +26,63 @@ def host_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
 
 def host_bytes_per_rank(ledger: Ledger) -> Bytes:
     """Host memory of a rank of the worst stage at its worst moment. [byte, (N, 1)]"""
-    per_rank = np.zeros(ledger.shape, dtype=np.int64)
-    off_device = [row for row in ledger.rows if not row.line.device]
-    for moment in MOMENTS:
-        here = sum((row.by_moment[moment] for row in off_device if moment in row.by_moment), per_rank * 0)
-        per_rank = np.maximum(per_rank, here)
-    return per_rank.max(axis=1, keepdims=True)
+    return np.maximum.reduce([_host_at(ledger, moment) for moment in MOMENTS])
+
+
+def host_load_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
+    """Host memory of a node while the weights are read, before they are cut. [byte, (N, 1)]
+
+    DDP, FSDP, DeepSpeed below stage 3: every process reads a whole copy in the dtype it is loaded in. DeepSpeed stage 3
+    builds the model cut (zero.Init) and reads file by file. Megatron, ideal: a rank reads its own part. Offloaded
+    weights and states stand beside it. Source: bug reports of ranks · checkpoint; transformers' 5 GB checkpoint files.
+    """
+    recipe = context.recipe
+    whole = np.full_like(context.layout.count, whole_weight_bytes(context))
+    if recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == 3:  # noqa: PLR2004
+        read = np.minimum(whole, CHECKPOINT_FILE_BYTES)
+    elif recipe.engine in (Engine.MEGATRON, Engine.IDEAL):
+        read = offloaded_parameters(context).max(axis=1, keepdims=True)
+    else:
+        read = whole
+    return ranks_per_node(context) * (read + _host_at(ledger, LOAD))
+
+
+def host_save_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
+    """Host memory of rank 0's node while a checkpoint is written. [byte, (N, 1)]
+
+    FSDP, Megatron: every rank stages its own weights and states. DDP, DeepSpeed: written tensor by tensor. FSDP and
+    DeepSpeed stage 3 gather the weights on rank 0 in 16 bit as well. What rests on the host anyway stands beside it.
+    Source: torch.distributed.checkpoint; DeepSpeed stage3_gather_16bit_weights_on_model_save.
+    """
+    recipe = context.recipe
+    staged = context.zero
+    if recipe.engine in (*FSDP, Engine.MEGATRON, Engine.IDEAL):
+        staged = offloaded_parameters(context) + optimizer_bytes(context)[0] + master_bytes(context)
+    else:
+        staged = staged + context.partition.largest_tensor() * itemsize(recipe.precision.stepped)
+    gathers = recipe.engine in FSDP or (recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == 3)  # noqa: PLR2004
+    gathered = checkpoint_bytes(context)[0] if gathers else 0
+    each = staged.max(axis=1, keepdims=True) + _host_at(ledger, SAVE)
+    return ranks_per_node(context) * each + gathered
+
+
+def whole_weight_bytes(context: Context) -> int:
+    """All weights as one process reads them: trained ones as they are stored, a frozen base in its own dtype. [byte]"""
+    recipe = context.recipe
+    trained = recipe.inventory.trainable_parameters
+    frozen = recipe.inventory.parameters - trained
+    # A quantising loader reads the 16-bit checkpoint.
+    base = itemsize(context.base_dtype) if context.base_dtype in ("fp32", "bf16", "fp16") else 2
+    return trained * itemsize(recipe.precision.parameters) + frozen * base
+
+
+def _host_at(ledger: Ledger, moment: Moment) -> Bytes:
+    """Host lines of the worst stage at one moment. [byte, (N, 1)]"""
+    total = np.zeros(ledger.shape, dtype=np.int64)
+    for row in ledger.rows:
+        if not row.line.device:
+            total = total + row.by_moment.get(moment, np.int64(0))
+    return total.max(axis=1, keepdims=True)
 
 
 def nvme_bytes_per_node(context: Context) -> Bytes:
