@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accounting.facts.bands import band_of
+from accounting.facts.bands import PIPELINE_TENSOR_PARALLEL, WIDE_TENSOR_PARALLEL, WIDEST_TENSOR_PARALLEL, band
 from accounting.facts.frameworks import (
     ALLOCATOR_SEGMENT_BYTES,
     ALLOCATOR_SLACK_FRACTION,
@@ -68,11 +69,28 @@ def device_bytes(context: Context, allocated: Bytes) -> Device:
     groups = communicator_groups(context)
     nccl = np.where(groups > 0, NCCL_FIRST_GROUP_BYTES + (groups - 1) * NCCL_NEXT_GROUP_BYTES, 0) * active
     fixed = _context_bytes(context) * active
-    band = band_of(context.recipe.engine, adapter=context.recipe.adapter is not None)
+    lowest, highest = likely_range(context)
     reserved = allocated + slack
-    low = np.floor(reserved * band.low).astype(np.int64) + np.where(active, fixed // 2, 0)
-    high = np.ceil(reserved * band.high).astype(np.int64) + fixed + nccl
-    return Device(allocated, slack, fixed, nccl, low, np.maximum(high, reserved + fixed + nccl))
+    total = reserved + fixed + nccl
+    low, high = (np.floor(total * lowest).astype(np.int64), np.ceil(total * highest).astype(np.int64))
+    return Device(allocated, slack, fixed, nccl, low, high)
+
+
+def likely_range(context: Context) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Measured over predicted, lower and upper end. [(N, 1) each]"""
+    recipe, layout = context.recipe, context.layout
+    if not context.numerics.modules:
+        sixteen = recipe.engine is Engine.MEGATRON and recipe.precision.parameters == "fp16"
+        name = recipe.engine.value + ("_adapter" if recipe.adapter is not None else "_fp16" if sixteen else "")
+        one = band(name)
+        shape = np.ones(layout.tp.shape)
+        return one.low * shape, one.high * shape
+    wide, pipeline = layout.tp >= WIDE_TENSOR_PARALLEL, layout.pp > 1
+    few = pipeline & (layout.tp >= PIPELINE_TENSOR_PARALLEL) & (layout.tp < WIDEST_TENSOR_PARALLEL)
+    cases = (wide & few, few, wide & ~pipeline)
+    rows = [band(name) for name in ("modules_wide_pipeline", "modules_pipeline", "modules_wide", "modules")]
+    low = np.select(cases, [row.low for row in rows[:3]], rows[3].low)
+    return low, np.select(cases, [row.high for row in rows[:3]], rows[3].high)
 
 
 def side_stream_pools(context: Context) -> Bytes:
