@@ -58,13 +58,21 @@ class Habits:
     """A bias per head and score is the mask of the self-attention, kept by each block."""
     activation_upcast: bool = False
     """The second matrix gets its input cast to its own dtype: under autocast one copy more."""
+    residual_dropouts: int = 0
+    """Dropout masks of the hidden size that a block keeps beside the scores'; an encoder-decoder's cross attention has
+    one more."""
+    mlp_dropout: bool = False
+    """Dropout between the two matrices: a mask, and in a plain MLP the dropped copy."""
+    score_dropout: bool = True
+    """Drops scores where the config says so."""
     mlp_pieces: int = 4
     """Tensors per expert unit that a gated expert keeps: gate, up, the activation and the product."""
     router: Router = Router()
 
 
-_STREAM: Final = Habits(softmax_in_stream=True)
-_JOINT_STREAM: Final = Habits(softmax_in_stream=True, joint_projection=True)
+_STREAM: Final = Habits(softmax_in_stream=True, residual_dropouts=2)
+_JOINT_STREAM: Final = Habits(softmax_in_stream=True, joint_projection=True, residual_dropouts=2)
+_TWO_MASKS: Final = Habits(residual_dropouts=2)
 _GEMMA: Final = Habits(norm_keeps_fp32=True, norm_weight_from_one=True)
 _FP32_NORM: Final = Habits(norm_keeps_fp32=True)
 _LIGHT_ROUTER: Final = Habits(router=Router(per_choice=(38, 38, 40)))
@@ -82,15 +90,35 @@ _ROWS: Final[Mapping[str, Habits]] = {
     "gemma3_text": _GEMMA,
     "olmo2": _FP32_NORM,
     "olmo3": _FP32_NORM,
-    "t5": Habits(softmax_in_stream=True, norm_keeps_fp32=True, score_bias=True, activation_upcast=True),
-    "gpt_neox": Habits(joint_projection=True, value_is_view=True, rotary_joins=True),
-    "phi": Habits(rotary_joins=True),
-    "phi3": Habits(joint_projection=True, value_is_view=True, rotary_joins=True, joint_gate=True),
-    "bloom": Habits(joint_projection=True),
-    "mpt": Habits(joint_projection=True),
+    "t5": Habits(
+        softmax_in_stream=True,
+        norm_keeps_fp32=True,
+        score_bias=True,
+        activation_upcast=True,
+        residual_dropouts=2,
+        mlp_dropout=True,
+    ),
+    "opt": _TWO_MASKS,
+    "starcoder2": _TWO_MASKS,
+    "gptj": _TWO_MASKS,
+    "gpt_neo": _TWO_MASKS,
+    "gpt_neox": Habits(joint_projection=True, value_is_view=True, rotary_joins=True, residual_dropouts=2),
+    "phi": Habits(rotary_joins=True, residual_dropouts=2),
+    "phi3": Habits(
+        joint_projection=True, value_is_view=True, rotary_joins=True, joint_gate=True, residual_dropouts=2
+    ),
+    "bloom": Habits(joint_projection=True, residual_dropouts=2),
+    "mpt": Habits(joint_projection=True, residual_dropouts=2),
     "chatglm": Habits(joint_projection=True, joint_gate=True),
     "glm": Habits(joint_projection=True, joint_gate=True),
-    "falcon": Habits(softmax_in_stream=True, joint_projection=True, always_masked=True, grouped_kernel=False),
+    "falcon": Habits(
+        softmax_in_stream=True,
+        joint_projection=True,
+        always_masked=True,
+        grouped_kernel=False,
+        residual_dropouts=1,
+        score_dropout=False,
+    ),
     "qwen3_moe": _LIGHT_ROUTER,
     "deepseek_v2": Habits(router=Router(input_copy=(4, 2, 0), per_choice=(36, 36, 36), constant=0)),
     "deepseek_v3": Habits(
@@ -107,6 +135,10 @@ _ROWS: Final[Mapping[str, Habits]] = {
 }
 HABITS: Final[Mapping[str, Habits]] = MappingProxyType(dict(_ROWS))
 _LLAMA: Final = Habits()
+
+
+FUSED: Final = Habits(residual_dropouts=2)
+"""Engines with kernels of their own, whatever the family."""
 
 
 def habits_of(family: str) -> Habits:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.facts.dtypes import itemsize
+from accounting.facts.families import habits_of
 from accounting.memory.numerics import Numerics
 from accounting.memory.saved import GEMMA_FAMILIES, block_rows
 from accounting.memory.saved_adapter import adapter_rows
@@ -70,7 +71,8 @@ def block_of(recipe: Recipe, layout: Layout, kind_index: int, numerics: Numerics
     assert architecture is not None
     if kind.encoder and architecture.encoder is not None:
         architecture = architecture.encoder
-    dropout = architecture.dropout if recipe.options.dropout is None else recipe.options.dropout
+    stated = recipe.options.dropout
+    scores = habits_of(architecture.family).score_dropout or numerics.fused
     return Block(
         architecture=architecture,
         kind=kind,
@@ -79,7 +81,8 @@ def block_of(recipe: Recipe, layout: Layout, kind_index: int, numerics: Numerics
         options=recipe.options,
         sequence=layout.sequence_length,
         micro_batch=layout.micro_batch_size,
-        dropout=dropout,
+        dropout=architecture.dropout if stated is None else stated,
+        score_dropout=(architecture.attention_dropout if stated is None else stated) * scores,
         adapter=_adapter_of(recipe, kind),
     )
 
@@ -165,10 +168,13 @@ def _operator_policy(block: Block) -> int:
     return e * sum(outputs[::2]) + attention
 
 
-def _is_cast(tensor: Tensor) -> bool:
-    """Whether autocast makes a 16-bit copy of a weight: plain matrix products, the router's too, that train."""
-    router = tensor.role == "router" and len(tensor.shape) > 1
-    return tensor.trainable and (router or (tensor.linear and not tensor.expert))
+def _is_cast(tensor: Tensor, recipe: Recipe) -> bool:
+    """Whether autocast copies a weight: fp32 ones of plain matrix products, the router's and the adapters' too."""
+    matrix = len(tensor.shape) > 1
+    if tensor.adapter:
+        return matrix
+    stored_whole = recipe.adapter is None or recipe.adapter.base_dtype == "fp32"
+    return stored_whole and matrix and (tensor.role == "router" or (tensor.linear and not tensor.expert))
 
 
 def _weight_copies(recipe: Recipe, partition: Partition, kind_index: int, numerics: Numerics) -> Bytes:
@@ -180,7 +186,7 @@ def _weight_copies(recipe: Recipe, partition: Partition, kind_index: int, numeri
         (
             2 * item.elements * item.tensor.count
             for item in partition.local
-            if item.unit == kind_index and _is_cast(item.tensor)
+            if item.unit == kind_index and _is_cast(item.tensor, recipe)
         ),
         zero,
     )

@@ -75,8 +75,22 @@ def block_rows(block: Block) -> list[Saved]:
     mlp = mixture_rows(block) if block.kind.mixture else mlp_rows(block, architecture.ffn_size)
     if architecture.parallel_block and architecture.norms_per_layer == 1:
         mlp = [row for row in mlp if row.module != "mlp_input" or numerics.autocast]
-    masks = [Saved("dropout", "residual dropout masks", 2 * h, Split.SEQUENCE)] if block.dropout > 0 else []
-    return norm_list(block) + attention + mlp + masks
+    return norm_list(block) + attention + mlp + dropout_rows(block)
+
+
+def dropout_rows(block: Block) -> list[Saved]:
+    """Masks of the residual stream and of the MLP, a byte an element; the scores' stand with the attention."""
+    architecture, habits = block.architecture, block.habits
+    if block.dropout <= 0:
+        return []
+    cross = int(architecture.encoder is not None and not block.kind.encoder)
+    count = (habits.residual_dropouts + cross) if habits.residual_dropouts else 0
+    rows = [Saved("dropout", "residual dropout masks", count * architecture.hidden_size, Split.SEQUENCE)]
+    if habits.mlp_dropout:
+        plain = not architecture.gated_mlp and not block.numerics.autocast
+        per_unit = 1 + (block.numerics.compute if plain else 0)
+        rows.append(Saved("dropout", "MLP dropout", per_unit * architecture.ffn_size, Split.TENSOR))
+    return rows
 
 
 def norm_list(block: Block) -> list[Saved]:

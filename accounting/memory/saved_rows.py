@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from accounting.facts.families import Habits, habits_of
+from accounting.facts.families import FUSED, Habits, habits_of
 from accounting.memory.numerics import Numerics
 from accounting.model.architecture import Architecture
 from accounting.model.tensors import LayerKind
@@ -55,13 +55,16 @@ class Block:
     """Keys a query sees: the whole sequence, (N, 1)."""
     micro_batch: Bytes
     dropout: float
+    """On the residual stream."""
+    score_dropout: float
+    """On the attention's softmax."""
     adapter: AdapterRows | None = None
     """Set where the base is frozen: other rows then."""
 
     @property
     def habits(self) -> Habits:
         """What the family's own module does; fused kernels do nothing of the kind."""
-        return Habits() if self.numerics.fused else habits_of(self.architecture.family)
+        return FUSED if self.numerics.fused else habits_of(self.architecture.family)
 
     @property
     def column(self) -> int:

@@ -11,7 +11,6 @@ from accounting.facts.optimizers import find_optimizer
 from accounting.facts.precisions import PRESETS
 from accounting.memory.context import Context
 from accounting.model import Adapter, Model, model_from_config
-from accounting.options import Options
 from accounting.scenario import Recompute
 from accounting.vocabulary import Attention, Engine, RecomputeMode
 from tests.accounting.step_time.scenes import scene
@@ -241,25 +240,41 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     ),
     "olmo2": _named("olmo2", "Olmo2ForCausalLM", _ROPE),
 }
-PRECISIONS = {"bf16": "bf16-pure", "fp32": "fp32", "autocast": "bf16-mixed"}
+PRECISIONS = {"bf16": "bf16-pure", "fp32": "fp32", "autocast": "bf16-mixed", "autocast-16-bit-base": "bf16-mixed"}
 ATTENTIONS = {"sdpa": Attention.SDPA, "eager": Attention.EAGER, "flash": Attention.FLASH}
 
 
-def config_of(name: str, layers: int) -> dict[str, Any]:
-    """config.json of a model of that many blocks."""
-    config = dict(MODELS[name])
-    config[config.pop("_layers")] = layers
-    if config.get("_sliding_window_pattern"):
-        pattern = config.pop("_sliding_window_pattern")
-        config["layer_types"] = [
-            "full_attention" if (layer + 1) % pattern == 0 else "sliding_attention" for layer in range(layers)
-        ]
-    return config
+_DROPOUTS = frozenset(
+    {
+        "attn_pdrop",
+        "resid_pdrop",
+        "attention_dropout",
+        "attention_probs_dropout_prob",
+        "hidden_dropout",
+        "hidden_dropout_prob",
+        "residual_dropout",
+        "dropout",
+        "dropout_rate",
+    }
+)
+"""Keys of dropout inside a block."""
+
+
+def config_of(case: Case, layers: int) -> dict[str, Any]:
+    """config.json of a case's model of that many blocks; its dropout is what every key of dropout says."""
+    config = dict(MODELS[case["model"]])
+    layer_keys = config.pop("_layers").split()
+    config.update(dict.fromkeys(layer_keys, layers))
+    pattern = config.pop("_sliding_window_pattern", None)
+    if pattern:
+        kinds = ["sliding_attention"] * (pattern - 1) + ["full_attention"]
+        config["layer_types"] = [kinds[layer % pattern] for layer in range(layers)]
+    return config | dict.fromkeys(_DROPOUTS & config.keys(), case["dropout"])
 
 
 @cache
-def _model(name: str, layers: int) -> Model:
-    return model_from_config(config_of(name, layers))
+def _model(name: str, dropout: float, layers: int) -> Model:
+    return model_from_config(config_of({"model": name, "dropout": dropout}, layers))
 
 
 def predicted(case: Case) -> tuple[int, int]:
@@ -269,25 +284,28 @@ def predicted(case: Case) -> tuple[int, int]:
 
 
 def _held(case: Case, layers: int) -> tuple[int, int]:
-    model = _model(case["model"], layers)
+    model = _model(case["model"], case["dropout"], layers)
     precision = PRESETS[PRECISIONS[case["recipe"]]]
     adapter = None
     if case.get("targets"):
         targets = case["targets"]
-        adapter = Adapter(method="lora", rank=case["rank"], targets=targets if isinstance(targets, str) else tuple(targets))
-        if case["adapter_dtype"] == "fp32" and precision.parameters != "fp32":
-            precision = replace(precision, parameters="fp32")
+        adapter = Adapter(
+            method="lora",
+            rank=case["rank"],
+            targets=targets if isinstance(targets, str) else tuple(targets),
+            base_dtype="fp32" if case["recipe"] in ("fp32", "autocast") else "bf16",
+        )
+        precision = replace(precision, parameters=case["adapter_dtype"])
     recompute = Recompute(mode=RecomputeMode(case["recompute"]))
     recipe: dict[str, Any] = {
         # FSDP runs no autocast; DDP does where parameters are fp32.
-        "engine": Engine.DDP if case["recipe"] == "autocast" else Engine.FSDP2,
-        "zero_stage": 0 if case["recipe"] == "autocast" else 3,
+        "engine": Engine.DDP if case["recipe"].startswith("autocast") else Engine.FSDP2,
+        "zero_stage": 0 if case["recipe"].startswith("autocast") else 3,
         "precision": precision,
         "optimizer": find_optimizer("adamw"),
         "attention": ATTENTIONS[case["attention"]],
         "recompute": recompute,
         "adapter": adapter,
-        "options": Options(dropout=case.get("dropout")),
     }
     scenario = scene(
         model, recipe=recipe, sequence_length=case["sequence"], micro_batch_size=case["micro_batch"]

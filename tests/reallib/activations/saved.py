@@ -14,7 +14,12 @@ import transformers
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-PARAMETERS = {"bf16": torch.bfloat16, "fp32": torch.float32, "autocast": torch.float32}
+PARAMETERS = {
+    "bf16": torch.bfloat16,
+    "fp32": torch.float32,
+    "autocast": torch.float32,
+    "autocast-16-bit-base": torch.bfloat16,
+}
 
 
 class Casts(TorchDispatchMode):
@@ -127,7 +132,7 @@ def measure(case: dict[str, Any], config: dict[str, Any]) -> Ledger:
         model = built(case, config)
         batch = batch_of(config, case)
         ledger = Ledger(model, batch)
-        cast = torch.autocast("cuda", torch.bfloat16) if case["recipe"] == "autocast" else contextlib.nullcontext()
+        cast = torch.autocast("cuda", torch.bfloat16) if case["recipe"].startswith("autocast") else contextlib.nullcontext()
         with ledger.watching(), cast:
             loss = model(**batch).loss
         assert loss.requires_grad

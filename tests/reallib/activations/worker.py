@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore")
 
 def difference(case: dict[str, Any]) -> tuple[int, int, Counter[str]]:
     """(saved bytes, bytes of weight copies, places) of the blocks between two depths."""
-    deep, shallow = (measure(case, config_of(case["model"], layers)) for layers in (DEEP, SHALLOW))
+    deep, shallow = (measure(case, config_of(case, layers)) for layers in (DEEP, SHALLOW))
 
     def change(*, copies: bool) -> int:
         return deep.held(copies=copies) - shallow.held(copies=copies)
