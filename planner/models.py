@@ -5,17 +5,20 @@ from planner.plans.models import PlanRun
 from planner.pools.models import Pool
 from planner.specs.models import ModelSpec
 from planner.teams.models import ApiToken, Membership, Team
+from planner.validation.models import CalibrationSet, ValidationRun
 from planner.webhooks.models import Webhook, WebhookDelivery
 
 __all__ = [
     "ApiToken",
     "AuditEvent",
+    "CalibrationSet",
     "Membership",
     "ModelSpec",
     "PeriodicJob",
     "PlanRun",
     "Pool",
     "Team",
+    "ValidationRun",
     "Webhook",
     "WebhookDelivery",
 ]

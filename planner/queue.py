@@ -11,6 +11,8 @@ from django.db import transaction
 log = structlog.get_logger(__name__)
 
 PLAN_RUN = "planner.plan_run"
+VALIDATION_RUN = "planner.validation_run"
+GPU_VALIDATION_RUN = "planner.gpu.validation_run"
 WEBHOOK_DELIVER = "planner.webhook_deliver"
 
 

@@ -5,6 +5,7 @@ With DATABASE_URL it is a production server, and secrets, hosts and the broker m
 """
 
 import logging
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,7 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_TIME_LIMIT = env_int("TASK_TIME_LIMIT_SECONDS", default=3600, least=60)
 CELERY_TASK_SOFT_TIME_LIMIT = CELERY_TASK_TIME_LIMIT - 30
 CELERY_TASK_DEFAULT_QUEUE = "default"
-CELERY_TASK_ROUTES = {"planner.gpu.*": {"queue": "gpu"}}
+CELERY_TASK_ROUTES = {"planner.gpu.*": {"queue": "gpu"}, "planner.validation_run": {"queue": "validation"}}
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1, "interval_max": 0.1}
 # Below the grace of a stop: a plan in hand may end; a harder stop loses nothing, its lease runs out.
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = 45.0
@@ -170,6 +171,13 @@ WEBHOOK_NETWORKS = env_list("WEBHOOK_NETWORKS", [])
 # --- metrics
 METRICS_TOKEN = env_secret("METRICS_TOKEN")
 """What a collector sends as its bearer token; without one /metrics is not there."""
+
+# --- validations
+VALIDATION_PYTHON = env_text("VALIDATION_PYTHON", sys.executable)
+"""Interpreter of an environment with planner/validation/requirements.txt; validations that run a model use it."""
+VALIDATION_MEMORY_BYTES = env_int("VALIDATION_MEMORY_MB", default=8192, least=512) * 2**20
+VALIDATION_SECONDS = env_int("VALIDATION_SECONDS", default=1800, least=10)
+VALIDATION_PROCESSES = env_int("VALIDATION_PROCESSES", default=64, least=4)
 
 # --- API
 ESTIMATES_PER_BULK = env_int("ESTIMATES_PER_BULK", default=100, least=1)

@@ -11,6 +11,8 @@ from planner.ops.periodic import period_claim
 from planner.ops.schedule import SWEEP, SWEEP_SECONDS
 from planner.plans.running import plan_execute
 from planner.plans.services import plans_sweep
+from planner.validation.running import validation_execute
+from planner.validation.services import validations_sweep
 from planner.webhooks.services import delivery_send, webhooks_sweep
 
 
@@ -20,11 +22,24 @@ def plan_run(plan_id: str, **_later: Any) -> None:
     plan_execute(plan_id=UUID(plan_id))
 
 
+@shared_task(name="planner.validation_run")
+def validation_run(validation_id: str, **_later: Any) -> None:
+    """Run one validation that needs no device."""
+    validation_execute(validation_id=UUID(validation_id))
+
+
+@shared_task(name="planner.gpu.validation_run")
+def gpu_validation_run(validation_id: str, **_later: Any) -> None:
+    """Run one validation on a worker that owns a device: its name puts it on that queue."""
+    validation_execute(validation_id=UUID(validation_id))
+
+
 @shared_task(name="planner.plans_sweep")
 def sweep(**_later: Any) -> None:
     """Ring again for plans that nobody is at work on, and for messages that were not taken; once in a period."""
     if period_claim(SWEEP, SWEEP_SECONDS):
         plans_sweep()
+        validations_sweep()
         webhooks_sweep()
 
 

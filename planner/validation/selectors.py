@@ -1,0 +1,76 @@
+"""Reading validations: always through a team; statistics over what the team may see."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import Any
+from uuid import UUID
+
+from django.db import connection
+from django.db.models import QuerySet
+
+from accounting.naming import NameLookupError
+from planner.errors import NotFound
+from planner.requests import context_for
+from planner.specs.selectors import find_model
+from planner.teams.models import Team
+from planner.validation.cases import Case, read_case
+from planner.validation.compare import quantiles
+from planner.validation.models import ValidationRun, ValidationStatus
+
+POLL_SECONDS = 0.25
+MOST_COUNTED = 10_000
+GROUPS = ("kind", "sharding_engine", "accelerator", "framework")
+
+
+def case_for(team: Team | None, payload: object) -> Case:
+    """The case of a request, with the models and the catalog that a team sees. Raises InvalidRequest."""
+    context = context_for(team)
+
+    def config_for(model: Any) -> Any:
+        if not isinstance(model, str):
+            return None
+        try:
+            return find_model(model, team).config
+        except NameLookupError:  # the estimate reader has already named it
+            return None
+
+    return read_case(payload, context, config_for)
+
+
+def validations_of(team: Team) -> QuerySet[ValidationRun]:
+    return ValidationRun.objects.filter(team=team)
+
+
+def validation_of(team: Team, validation_id: UUID) -> ValidationRun:
+    run = validations_of(team).filter(pk=validation_id).first()
+    if run is None:
+        raise NotFound("there is no such validation")
+    return run
+
+
+def validation_wait(run: ValidationRun, seconds: float) -> ValidationRun:
+    """The validation as soon as it is final, or as it is after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while not run.is_final and (left := deadline - time.monotonic()) > 0:
+        if not connection.in_atomic_block:
+            connection.close()  # back to the pool: a waiting client must not keep others from the database
+        time.sleep(min(POLL_SECONDS, left))
+        run.refresh_from_db()
+    return run
+
+
+def statistics_of(runs: QuerySet[ValidationRun]) -> list[dict[str, Any]]:
+    """Distribution of relative errors, (predicted - measured) / measured, by kind, engine, accelerator and version."""
+    measured = runs.filter(status=ValidationStatus.SUCCEEDED, measured_bytes__gt=0, predicted_bytes__isnull=False)
+    errors: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    agree: dict[tuple[str, ...], int] = defaultdict(int)
+    for row in measured.values(*GROUPS, "predicted_bytes", "measured_bytes", "agrees")[:MOST_COUNTED]:
+        group = tuple(row[name] for name in GROUPS)
+        errors[group].append(row["predicted_bytes"] / row["measured_bytes"] - 1)
+        agree[group] += bool(row["agrees"])
+    return [
+        {**dict(zip(GROUPS, group, strict=True)), **quantiles(found), "agree": agree[group]}
+        for group, found in sorted(errors.items())
+    ]
