@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
+from django.core.exceptions import ValidationError
+from django.db import DataError
+from django.db.models import QuerySet
+from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -27,8 +31,25 @@ class Pages(CursorPagination):
             raise InvalidQuery(f"page_size takes a whole number from 1 to {self.max_page_size}")
         return int(text)
 
+    def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
+        try:
+            return super().paginate_queryset(queryset, request, view)
+        except (NotFound, ValueError, ValidationError, DataError):
+            # The position in a cursor is a value of the ordering's column; one that we made always fits.
+            raise InvalidQuery("the cursor is not one of ours; start again without it") from None
+
     def get_paginated_response(self, data: Any) -> Response:
         return Response({"results": data, "next": self.get_next_link(), "previous": self.get_previous_link()})
+
+
+def paged(
+    view: Any, request: Request, rows: QuerySet[Any], ordering: tuple[str, ...], show: Callable[[Any], Any]
+) -> Response:
+    """One page of `rows`; the ordering must be unique, or a cursor could skip rows that compare equal."""
+    pages = Pages()
+    pages.ordering = ordering
+    found = pages.paginate_queryset(rows, request, view=view) or []
+    return pages.get_paginated_response([show(row) for row in found])
 
 
 def check_query(request: Request, known: Iterable[str]) -> None:

@@ -13,15 +13,21 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from planner.api.answers import ref
 from planner.api.base import ApiView
 from planner.api.headers import wait_seconds
-from planner.api.pages import Pages, check_query
+from planner.api.pages import check_query, paged
 from planner.api.schema import IDEMPOTENCY_KEY, PAGE_PARAMETERS, PLAN_ANSWER, PLAN_LIST, PLAN_REQUEST, PREFER
 from planner.errors import InvalidQuery
+from planner.plans.comparison import comparison
 from planner.plans.documents import plan_summary, plan_text
 from planner.plans.models import PlanRun, PlanStatus
-from planner.plans.selectors import plan_of, plan_wait, plans_of
+from planner.plans.selectors import plan_of, plan_wait, plans_by_ids, plans_of
 from planner.plans.services import plan_cancel, plan_create
+
+MAX_COMPARED = 10
+UUID_LENGTH = 48
+"""Of one id in the query, with braces, prefix or spaces."""
 
 
 def plan_response(run: PlanRun, status: int = 200) -> HttpResponse:
@@ -66,10 +72,32 @@ class PlanListView(ApiView):
             if status not in PlanStatus.values:
                 raise InvalidQuery(f"status takes one of {', '.join(PlanStatus.values)}")
             plans = plans.filter(status=status)
-        pages = Pages()
-        pages.ordering = ("-created_at", "-id")
-        found = pages.paginate_queryset(plans, request, view=self) or []
-        return pages.get_paginated_response([plan_summary(run) for run in found])
+        return paged(self, request, plans, ("-created_at", "-id"), plan_summary)
+
+
+class PlanCompareView(ApiView):
+    needs: ClassVar = {"GET": "read"}
+
+    @extend_schema(
+        operation_id="plan_compare",
+        parameters=[OpenApiParameter("ids", OpenApiTypes.STR, required=True, description="2 to 10 ids, comma between")],
+        responses={200: ref("PlanComparison")},
+    )
+    def get(self, request: Request) -> Response:
+        """Plans side by side: what was asked differently, and what came out."""
+        check_query(request, ["ids"])
+        return Response(comparison(plans_by_ids(self.actor.team, _ids(request.query_params.get("ids", "")))))
+
+
+def _ids(text: str) -> list[UUID]:
+    parts = text.split(",") if len(text) <= MAX_COMPARED * UUID_LENGTH else []
+    try:
+        ids = [UUID(part.strip()) for part in parts]
+    except ValueError:
+        raise InvalidQuery("ids takes the ids of plans with commas between them") from None
+    if not 1 < len(set(ids)) == len(ids) <= MAX_COMPARED:
+        raise InvalidQuery(f"ids takes 2 to {MAX_COMPARED} different ids of plans with commas between them")
+    return ids
 
 
 class PlanView(ApiView):

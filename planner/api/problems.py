@@ -37,6 +37,17 @@ def problem(
     retry_after_seconds: float | None = None,
 ) -> HttpResponse:
     """A problem document as an HTTP answer; `Retry-After` in whole seconds, rounded up."""
+    body = problem_document(status=status, code=code, title=title, detail=detail, faults=faults)
+    response = HttpResponse(json.dumps(body), status=status, content_type=MEDIA_TYPE)
+    response["Cache-Control"] = "no-store"
+    if retry_after_seconds is not None:
+        response["Retry-After"] = str(max(1, -int(-retry_after_seconds // 1)))
+    return response
+
+
+def problem_document(
+    *, status: int, code: str, title: str, detail: str, faults: Iterable[Fault] = ()
+) -> dict[str, Any]:
     found = list(faults)
     body: dict[str, Any] = {
         "type": f"urn:shardplan:problem:{code}",
@@ -50,11 +61,7 @@ def problem(
     }
     if len(found) > MAX_FAULTS:
         body["errors_left_out"] = len(found) - MAX_FAULTS
-    response = HttpResponse(json.dumps(body), status=status, content_type=MEDIA_TYPE)
-    response["Cache-Control"] = "no-store"
-    if retry_after_seconds is not None:
-        response["Retry-After"] = str(max(1, -int(-retry_after_seconds // 1)))
-    return response
+    return body
 
 
 def _short(text: str) -> str:

@@ -11,6 +11,7 @@ from drf_spectacular.utils import OpenApiParameter
 from planner.api.answers import COMPONENTS, ref
 from planner.api.listings import LISTINGS
 from planner.api.problems import MEDIA_TYPE
+from planner.api.resources import RESOURCE_COMPONENTS
 from planner.requests import request_schemas
 
 JSON = "application/json"
@@ -34,6 +35,12 @@ PREFER = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="`wait=SECONDS`: answer when the plan is done, or after so long; `Preference-Applied` says how long.",
 )
+IF_MATCH = OpenApiParameter(
+    "If-Match",
+    {"type": "string", "minLength": 1},
+    OpenApiParameter.HEADER,
+    description="The ETag of the row as you read it; 428 without, 412 where somebody changed it since.",
+)
 PAGE_PARAMETERS = [
     OpenApiParameter("page_size", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
     OpenApiParameter("cursor", OpenApiTypes.STR, description="From `next` or `previous` of an earlier page."),
@@ -51,7 +58,14 @@ WITH_BODY = {
     "415": "Not application/json",
     "422": "Every fault of the body, each at its own pointer",
 }
+CONFLICT = "It does not go with what is there: a name taken, a plan that has ended, a team's last admin"
+CHANGES = {"412": "Somebody changed it since you read it", "428": "If-Match is missing"}
 METHODS = frozenset({"get", "post", "delete", "put", "patch"})
+
+
+def body_of(name: str) -> dict[str, dict[str, str]]:
+    """A JSON body of one component, as the views declare it."""
+    return {JSON: ref(name)}
 
 
 class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
@@ -65,15 +79,17 @@ class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 def complete(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
     """drf-spectacular's last step: add the shared components and every operation's problems."""
     schemas = result.setdefault("components", {}).setdefault("schemas", {})
-    schemas.update({**COMPONENTS, **request_schemas()})
+    schemas.update({**COMPONENTS, **request_schemas(), **RESOURCE_COMPONENTS})
     for listing in LISTINGS:
         schemas.update(listing.components())
     for operations in result["paths"].values():
         for method in METHODS & set(operations):
             operation = operations[method]
             problems = {**ALWAYS, **SOMETIMES, **(WITH_BODY if "requestBody" in operation else {})}
-            if method == "delete":
-                problems["409"] = "The plan has already ended"
+            if method != "get":
+                problems["409"] = CONFLICT
+            if any(parameter.get("name") == IF_MATCH.name for parameter in operation.get("parameters", [])):
+                problems |= CHANGES
             for status, description in problems.items():
                 answer = {"description": description, "content": {MEDIA_TYPE: {"schema": ref("Problem")}}}
                 operation["responses"].setdefault(status, answer)

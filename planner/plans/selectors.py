@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.db import connection
@@ -25,6 +26,14 @@ def plan_of(team: Team, plan_id: UUID) -> PlanRun:
     if run is None:
         raise NotFound("there is no such plan")
     return run
+
+
+def plans_by_ids(team: Team, ids: Sequence[UUID]) -> list[PlanRun]:
+    """In the order asked for. Raises NotFound where one is missing, or another team's."""
+    found = plans_of(team).in_bulk(ids)
+    if len(found) < len(set(ids)):
+        raise NotFound("at least one of these plans is not there")
+    return [found[plan_id] for plan_id in ids]
 
 
 def plan_wait(run: PlanRun, seconds: float) -> PlanRun:

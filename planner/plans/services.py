@@ -122,9 +122,7 @@ def plan_cancel(*, plan_id: UUID, team: Team, user: User | None = None) -> PlanR
     """End a queued or running plan; a runner notices at its next heartbeat. Cancelling twice is no fault."""
     with transaction.atomic():
         cancelled = _open().filter(pk=plan_id, team=team)
-        if cancelled.update(
-            status=PlanStatus.CANCELLED, finished_at=Now(), lease=None, error_code="", error_detail=""
-        ):
+        if cancelled.update(status=PlanStatus.CANCELLED, finished_at=Now(), lease=None, error_code="", error_detail=""):
             audit(team=team, user=user, action="plan.cancelled", subject=str(plan_id))
     webhook_tell(plan_id=plan_id)
     run = PlanRun.objects.filter(pk=plan_id, team=team).first()

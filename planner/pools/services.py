@@ -87,7 +87,7 @@ def pool_create(*, team: Team, user: User | None, payload: object) -> Pool:
         with transaction.atomic():
             pool.save()
     except IntegrityError:
-        raise Conflict(f"the team has a pool {values['slug']!r} already; change that one, or take another slug") from None
+        raise Conflict(f"the team has a pool {pool.slug!r} already; change that one, or take another slug") from None
     audit(team=team, user=user, action="pool.created", subject=pool.slug, changes=differences({}, _shown(pool)))
     return pool
 

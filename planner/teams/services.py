@@ -7,6 +7,9 @@ from datetime import timedelta
 from django.contrib.auth.models import User
 from django.db import transaction
 
+from planner.errors import Conflict, NotFound
+from planner.ops.audit import audit, differences
+from planner.ops.versions import IfMatch
 from planner.teams.models import ApiToken, Membership, Role, Scope, Team
 
 EMBEDDED_TEAM = "home"
@@ -50,3 +53,51 @@ def token_create(
     token: ApiToken
     token, text = ApiToken.objects.create(user=user, expiry=valid_for, team=team, name=name, scope=Scope(scope))
     return token, text
+
+
+@transaction.atomic
+def team_rename(*, team: Team, user: User, name: str, match: IfMatch) -> Team:
+    """Another name for people; the slug stays. Raises PreconditionRequired or -Failed."""
+    locked = Team.objects.select_for_update().get(pk=team.pk)
+    match.check(locked)
+    before, locked.name = locked.name, name
+    if changes := differences({"name": before}, {"name": name}):
+        locked.version += 1
+        locked.save(update_fields=["name", "version"])
+        audit(team=team, user=user, action="team.changed", subject=team.slug, changes=changes)
+    return locked
+
+
+@transaction.atomic
+def member_put(*, team: Team, user: User, username: str, role: str) -> Membership:
+    """Add a person who has an account, or change their role. Raises NotFound; Conflict for the last admin."""
+    Team.objects.select_for_update().get(pk=team.pk)
+    person = User.objects.filter(username=username, is_active=True).first()
+    if person is None:
+        raise NotFound("there is no person of that name; the operator makes accounts")
+    before = Membership.objects.filter(team=team, user=person).values_list("role", flat=True).first()
+    if before == Role.ADMIN and role != Role.ADMIN:
+        _keep_an_admin(team, person)
+    membership = membership_set(team=team, user=person, role=role)
+    if before != role:
+        audit(team=team, user=user, action="member.set", subject=username, changes={"role": [before, role]})
+    return membership
+
+
+@transaction.atomic
+def member_delete(*, team: Team, user: User, username: str) -> None:
+    """Take a person out. Raises NotFound; Conflict for the last admin."""
+    Team.objects.select_for_update().get(pk=team.pk)
+    membership = Membership.objects.select_related("user").filter(team=team, user__username=username).first()
+    if membership is None:
+        raise NotFound("there is no such member")
+    if membership.role == Role.ADMIN:
+        _keep_an_admin(team, membership.user)
+    membership_remove(team=team, user=membership.user)
+    audit(team=team, user=user, action="member.removed", subject=username, changes={"role": [membership.role, None]})
+
+
+def _keep_an_admin(team: Team, leaving: User) -> None:
+    others = Membership.objects.filter(team=team, role=Role.ADMIN, user__is_active=True).exclude(user=leaving)
+    if not others.exists():
+        raise Conflict("a team keeps one admin at least; make another person admin first")

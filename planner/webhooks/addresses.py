@@ -93,7 +93,7 @@ def check_url(url: str) -> Target:
 
 
 def resolve(target: Target) -> Sequence[str]:
-    """Addresses to connect to, every one of them checked. Raises RefusedAddress, or OSError where the name is unknown."""
+    """Addresses to connect to, each of them checked. Raises RefusedAddress; OSError where the name is unknown."""
     found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
     for text in addresses:

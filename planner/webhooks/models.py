@@ -64,9 +64,7 @@ class WebhookDelivery(models.Model):
         ]
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["webhook", "plan"], name="delivery_once_per_plan"),
-            models.CheckConstraint(
-                condition=models.Q(status__in=DeliveryStatus.values), name="delivery_status_known"
-            ),
+            models.CheckConstraint(condition=models.Q(status__in=DeliveryStatus.values), name="delivery_status_known"),
         ]
 
     def __str__(self) -> str:

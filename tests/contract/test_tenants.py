@@ -8,11 +8,14 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from django.core.management import call_command
 from django.urls import URLPattern, get_resolver
 
 from planner.plans.running import plan_execute
+from planner.pools.models import Pool
 from planner.specs.models import Confidence, ModelSpec
-from planner.teams.models import Role, Team
+from planner.teams.models import ApiToken, Role, Team
+from planner.webhooks.models import Webhook
 from tests.people import PLAN, Caller, quiet_client
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("quick_search", "rings")]
@@ -22,12 +25,20 @@ CONFIG = {
     "num_attention_heads": 4, "num_key_value_heads": 4, "num_hidden_layers": 2, "vocab_size": 256,
     "max_position_embeddings": 128, "tie_word_embeddings": False, "hidden_act": "silu",
 }  # fmt: skip
+POOL = {
+    "slug": "hall", "accelerator": "h100-sxm5-80gb", "node_type": "aws-p5-48xlarge", "count": 16,
+    "usd_per_device_hour": 1.5,
+}  # fmt: skip
+BODIES = ("POST", "PUT", "PATCH")
 CALLERS = ("anonymous", "bad token", "stranger", "viewer", "planner", "catalog-editor", "admin")
 PUBLIC = dict.fromkeys(CALLERS, 200)
 READ = {**PUBLIC, "anonymous": 401, "bad token": 401}
 MINE = {**READ, "stranger": 404}
 WRITE = {**READ, "stranger": 0, "viewer": 403}
 """0: the stranger's own team answers, nothing of ours is touched."""
+ADMIN_ONLY = {**READ, **dict.fromkeys(CALLERS[2:-1], 403)}
+ONE_TOKEN = {**READ, **dict.fromkeys(CALLERS[2:-1], 404)}
+"""Of another person: only an admin sees it."""
 
 ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("schema", "GET"): PUBLIC,
@@ -38,6 +49,37 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("plans", "POST"): {**WRITE, **dict.fromkeys(("planner", "catalog-editor", "admin"), 202)},
     ("plan", "GET"): MINE,
     ("plan", "DELETE"): {**MINE, "viewer": 403, **dict.fromkeys(("planner", "catalog-editor", "admin"), 409)},
+    ("plans-compare", "GET"): MINE,
+    ("plan-export", "GET"): dict.fromkeys(CALLERS, 404) | {"anonymous": 401, "bad token": 401},
+    ("validations", "GET"): READ,
+    ("validations", "POST"): {**WRITE, **dict.fromkeys(("planner", "catalog-editor", "admin"), 422)},
+    ("validation", "GET"): dict.fromkeys(CALLERS, 404) | {"anonymous": 401, "bad token": 401},
+    ("validation", "DELETE"): {**dict.fromkeys(CALLERS, 404), "anonymous": 401, "bad token": 401, "viewer": 403},
+    ("validation-statistics", "GET"): READ,
+    ("estimates-bulk", "POST"): READ,
+    ("pools", "GET"): READ,
+    ("pools", "POST"): {**WRITE, "planner": 403, "catalog-editor": 201, "admin": 409},
+    ("pool", "GET"): MINE,
+    ("pool", "PATCH"): {**MINE, "stranger": 403, "viewer": 403, "planner": 403, "catalog-editor": 428, "admin": 428},
+    ("pool", "DELETE"): {**MINE, "stranger": 403, "viewer": 403, "planner": 403, "catalog-editor": 428, "admin": 428},
+    ("webhooks", "GET"): READ,
+    ("webhooks", "POST"): {**ADMIN_ONLY, "stranger": 403, "admin": 201},
+    ("webhook", "GET"): MINE,
+    ("webhook", "PATCH"): {**ADMIN_ONLY, "admin": 428},
+    ("webhook", "DELETE"): {**ADMIN_ONLY, "admin": 428},
+    ("webhook-secret", "POST"): ADMIN_ONLY,
+    ("webhook-deliveries", "GET"): MINE,
+    ("tokens", "GET"): READ,
+    ("tokens", "POST"): {**READ, **dict.fromkeys(CALLERS[2:], 201)},
+    ("token", "GET"): ONE_TOKEN,
+    ("token", "DELETE"): {**ONE_TOKEN, "admin": 204},
+    ("token-rotate", "POST"): {**ONE_TOKEN, "admin": 403},
+    ("teams", "GET"): READ,
+    ("team", "GET"): MINE,
+    ("team", "PATCH"): {**ADMIN_ONLY, "admin": 428},
+    ("team-member", "PUT"): ADMIN_ONLY,
+    ("team-member", "DELETE"): {**ADMIN_ONLY, "admin": 204},
+    ("audit", "GET"): ADMIN_ONLY,
     ("models-import", "POST"): {**WRITE, **dict.fromkeys(("planner", "catalog-editor", "admin"), 201)},
     ("accelerators", "GET"): READ,
     ("accelerators-row", "GET"): dict.fromkeys(CALLERS, 404) | {"anonymous": 401, "bad token": 401},
@@ -67,10 +109,20 @@ def test_every_door_has_a_row() -> None:
 
 
 @pytest.fixture
+def catalog(db: None) -> None:
+    """Only where a door reads it: loading takes longer than everything else here."""
+    call_command("load_catalog", verbosity=0)
+
+
+@pytest.fixture
 def addresses(owner: Caller, team: Team) -> dict[str, tuple[str, object]]:
     """Where each door is, and what is sent through it; rows of their own belong to `team`."""
     plan = owner.post("/api/v1/plans/", PLAN)["Location"]
-    plan_execute(plan_id=UUID(plan.rstrip("/").rsplit("/", 1)[-1]))
+    plan_id, second = plan.rstrip("/").rsplit("/", 1)[-1], owner.post("/api/v1/plans/", PLAN).json()["id"]
+    plan_execute(plan_id=UUID(plan_id))
+    Pool.objects.create(team=team, slug="lab", accelerator="h100-sxm5-80gb", node_type="aws-p5-48xlarge", count=8)
+    Webhook.objects.create(team=team, slug="ours-hook", url="https://hooks.example.org/")
+    token = ApiToken.objects.get(team=team, user__username="owner")
     ModelSpec.objects.create(
         slug="ours-model",
         team=team,
@@ -90,6 +142,23 @@ def addresses(owner: Caller, team: Team) -> dict[str, tuple[str, object]]:
         "models-row": ("models/ours-model/", None),
         "optimizers-row": ("optimizers/adamw/", None),
         "plan": (plan.removeprefix("/api/v1/"), None),
+        "plan-export": (f"plans/{second}/options/1/exports/slurm/", None),
+        "validations": ("validations/", {}),
+        "validation": (f"validations/{second}/", None),
+        "validation-statistics": ("validations/statistics/", None),
+        "plans-compare": (f"plans/compare/?ids={plan_id},{second}", None),
+        "estimates-bulk": ("estimates/bulk/", [{}]),
+        "pools": ("pools/", POOL),
+        "pool": ("pools/lab/", {"count": 9}),
+        "webhooks": ("webhooks/", {"slug": "new", "url": "https://hooks.example.org/"}),
+        "webhook": ("webhooks/ours-hook/", {"active": False}),
+        "webhook-secret": ("webhooks/ours-hook/secret/", {}),
+        "webhook-deliveries": ("webhooks/ours-hook/deliveries/", None),
+        "tokens": ("tokens/", {"name": "new"}),
+        "token": (f"tokens/{token.public_id}/", None),
+        "token-rotate": (f"tokens/{token.public_id}/rotate/", {}),
+        "team": ("teams/ours/", {"name": "Night"}),
+        "team-member": ("teams/ours/members/owner/", {"role": "viewer"}),
     }
     return {name: special.get(name, (f"{name}/", None)) for name, _ in ROWS}
 
@@ -103,13 +172,19 @@ def people(caller: Callable[..., Caller], stranger: Caller) -> dict[str, Caller]
 
 @pytest.mark.parametrize(("door", "method"), ROWS, ids=str)
 def test_who_gets_what(
-    people: dict[str, Caller], addresses: dict[str, tuple[str, object]], door: str, method: str
+    request: pytest.FixtureRequest,
+    people: dict[str, Caller],
+    addresses: dict[str, tuple[str, object]],
+    door: str,
+    method: str,
 ) -> None:
     path, body = addresses[door]
+    if door == "pools":
+        request.getfixturevalue("catalog")
     for name, wanted in ROWS[door, method].items():
         if not wanted:
             continue
-        answer = people[name].call(method, f"/api/v1/{path}", body if method == "POST" else None)
+        answer = people[name].call(method, f"/api/v1/{path}", body if method in BODIES else None)
         again = 200 if wanted == 201 else wanted  # noqa: PLR2004 - the second import of the same config
         assert answer.status_code in (wanted, again), (name, answer.content[:300])
         if answer.status_code >= 400:  # noqa: PLR2004
@@ -123,6 +198,8 @@ def test_lists_show_own_rows_only(people: dict[str, Caller], addresses: dict[str
     plan = addresses["plan"][0].split("/")[1]
     for name, seen in (("viewer", True), ("stranger", False)):
         assert (plan in listed(people[name], "plans/")) is seen
+        assert ("lab" in listed(people[name], "pools/")) is seen
+        assert ("ours-hook" in listed(people[name], "webhooks/")) is seen
         assert ("ours-model" in listed(people[name], "models/?page_size=500")) is seen
 
 
