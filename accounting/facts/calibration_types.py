@@ -40,6 +40,11 @@ class DeviceRow:
     """Share of the specified device bandwidth that streaming kernels reach."""
     host_factor: float = 1.0
     """Speed of the hosts this family comes with: multiplies every host time."""
+    link_factor: float = 1.0
+    """Rate of collectives over PCIe where boards cannot reach each other's memory, over that of boards that can."""
+    exchange_stall: float = 0.0
+    """Wait of each blocking exchange between stages on clusters of more than STALL_NODES nodes, as this family's
+    published clusters showed it. [second]"""
     measured: tuple[str, ...] = ()
     """Slugs of the devices fitted on; others of the family get a band wider by UNMEASURED."""
     band: tuple[float, float]
@@ -63,11 +68,21 @@ class EngineRow:
     host_block_seconds: Constant
     """Host time to launch one block's forward; the backward takes `host_backward` times it."""
     host_backward: Constant
+    host_mixture: Constant
+    """Host time of a mixture block over a dense one (router, permutation, grouped products, counts read back)."""
     host_tensor_parallel_seconds: Constant
     """More of it where tensor parallelism splits the block."""
     host_serial_seconds: Constant
     """More of it per tensor-parallel rank where a plain pipeline's blocking exchanges interleave with sequence-parallel
     collectives."""
+    host_serial_across: Constant
+    """The same for each further node that the tensor-parallel group spans, over one node's."""
+    host_shard_seconds: Constant
+    """Once a step and block, where states are sharded but moved once a step: collectives of single tensors."""
+    sharded_overlap: Constant
+    """Share of the last backward that hides a once-a-step reduction of sharded gradients, over an unsharded one's."""
+    blocking: Constant
+    """1 where a stage waits for every exchange with its neighbours, else 0."""
     host_step_seconds: Constant
     """Once a step: optimizer launch, gradient norm, logging."""
     host_micro_batch_seconds: Constant

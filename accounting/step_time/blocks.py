@@ -17,10 +17,6 @@ from accounting.step_time.recompute import Again, recomputed
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 
-_HOST_MIXTURE = 2.0
-"""A mixture block launches about twice a dense block's kernels (router, permutation, grouped products)."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """Seconds of one micro-batch through one block (or one end of the model), (N, 1) each."""
@@ -114,7 +110,7 @@ def _windows(
     share = 1 / (2 + again)
     forward = sum((part.forward for part in work), share * linked)
     backward = sum((part.backward + part.again for part in work), (1 - share) * linked)
-    host = _host_seconds(clock) * (_HOST_MIXTURE if kind.mixture else 1.0)
+    host = _host_seconds(clock) * (clock.engine.host_mixture if kind.mixture else 1.0)
     before = np.maximum(host - forward, 0.0)
     after = np.maximum(host * (clock.engine.host_backward + again) - backward, 0.0)
     return (forward + before, backward + after), before + after
@@ -127,7 +123,9 @@ def _host_seconds(clock: Clock) -> Floats:
     split = layout.tp > 1
     host = host + np.where(split, engine.host_tensor_parallel_seconds, 0.0)
     serial = layout.sequence_parallel & split & (layout.pp > 1)
-    host = host + np.where(serial, engine.host_serial_seconds * clock.tp, 0.0)
+    further = np.ceil(layout.tp / clock.scenario.machine.scaleup_domain) - 1
+    ranks = clock.tp * (1 + engine.host_serial_across * further)
+    host = host + np.where(serial, engine.host_serial_seconds * ranks, 0.0)
     return host * clock.device.host_factor
 
 

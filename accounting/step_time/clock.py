@@ -43,6 +43,8 @@ class Device:
     attention_ramp: Floats
     memory_efficiency: Floats
     host_factor: Floats
+    link_factor: Floats
+    exchange_stall: Floats
     band_low: Floats
     band_high: Floats
     dense_peak: Floats
@@ -106,7 +108,7 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
         engine=engine,
         kernel=_chosen(calibration.kernels, kernel_styles(scenario), scenario),
         fabric=calibration.fabric,
-        low_precision=calibration.low_precision.get(recipe.precision.compute),
+        low_precision=calibration.low_precision.get(low_precision_style(scenario)),
         tokens=partition.tokens.astype(np.float64),
         tp=tp,
         norm_split=np.where(layout.sequence_parallel, tp, 1.0),
@@ -127,6 +129,12 @@ def kernel_styles(scenario: Scenario) -> tuple[str, str]:
     plain = "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else "eager"
     first, second = (("core" if name == CORE_FAMILY else plain) for name in engine_families(scenario))
     return first, second
+
+
+def low_precision_style(scenario: Scenario) -> str:
+    """The row of products below 16 bits: torchao's casts under FSDP2 (`-torch`), else Transformer Engine's."""
+    recipe = scenario.recipe
+    return recipe.precision.compute + ("-torch" if recipe.engine is Engine.FSDP2 else "")
 
 
 def _chosen(rows: Mapping[str, _Row], names: tuple[str, str], scenario: Scenario) -> _Row:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from accounting.facts.calibration import Calibration, engine_families
-from accounting.step_time.clock import kernel_styles
+from accounting.step_time.clock import kernel_styles, low_precision_style
 from accounting.step_time.fit import Free, Observation
 
 _DEVICE = {
@@ -13,15 +13,21 @@ _DEVICE = {
     "memory_efficiency": (0.12, 0.95),
     "gemm_padding": (0.5, float("inf")),
     "host_factor": (0.3, float("inf")),
+    "exchange_stall": (0.3, float("inf")),
+    "link_factor": (0.5, 1.0),
 }
 _ENGINE = {
     "host_block_seconds": (1.0, float("inf")),
+    "host_mixture": (0.7, float("inf")),
     "host_tensor_parallel_seconds": (1.0, float("inf")),
     "host_serial_seconds": (1.0, float("inf")),
+    "host_serial_across": (1.0, float("inf")),
+    "host_shard_seconds": (0.7, float("inf")),
+    "sharded_overlap": (0.5, 1.0),
     "host_step_seconds": (1.0, float("inf")),
     "host_micro_batch_seconds": (1.0, float("inf")),
     "host_exchange_seconds": (1.0, float("inf")),
-    "tensor_parallel_exposed": (0.4, 1.5),
+    "tensor_parallel_exposed": (0.5, 1.5),
     "tensor_parallel_across": (0.7, float("inf")),
     "expert_parallel_exposed": (0.4, 1.0),
     "pipeline_exposed": (0.5, 2.0),
@@ -32,7 +38,7 @@ _ENGINE = {
 }
 _KERNEL = {
     "hidden": (0.4, float("inf")),
-    "logits": (0.4, float("inf")),
+    "logits": (0.6, float("inf")),
     "scores": (0.4, float("inf")),
     "host": (0.5, float("inf")),
     "accumulate": (0.4, 12.0),
@@ -41,7 +47,7 @@ _KERNEL = {
     "grouped": (0.3, 1.0),
     "attention": (0.2, 1.6),
 }
-_LOW_PRECISION = {"efficiency": (0.3, 1.15)}
+_LOW_PRECISION = {"efficiency": (0.3, 1.2), "cast": (0.5, float("inf"))}
 _FABRIC = {
     "fraction": (0.2, 0.95),
     "latency": (0.7, float("inf")),
@@ -64,7 +70,7 @@ def default_free(calibration: Calibration, observations: list[Observation]) -> t
         for table, rows, fields in tables
         for name, row in rows.items()
         for field, (spread, most) in fields.items()
-        if getattr(row, field) > 0
+        if getattr(row, field) > 0 and (field != "link_factor" or getattr(row, field) < 1)
     ]
     found += [
         Free(table="fabric", row="fabric", field=field, spread=spread, most=most)
@@ -85,5 +91,5 @@ def touches(calibration: Calibration, free: Free, observation: Observation) -> b
     if free.table == "kernels":
         return free.row in kernel_styles(scenario)
     if free.table == "low_precision":
-        return recipe.precision.compute == free.row
+        return low_precision_style(scenario) == free.row
     return bool((scenario.layout.count > machine.devices_per_node).any())

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from accounting.facts.dtypes import find_dtype
 from accounting.partition import LocalTensor
 from accounting.step_time.clock import Clock
 from accounting.units import Floats
 
 _FUSED = ({"q_proj", "k_proj", "v_proj"}, {"gate_proj", "up_proj"})
 """Weights that read the same input: priced as one product, as fused kernels and a busy queue run them."""
+_WHOLE = frozenset({"fp32", "bf16", "fp16"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Product:
     low_precision: bool
     grouped: bool = False
     """Experts' products, one of many small ones in a launch."""
+    unpacked: float = 0.0
+    """Traffic of turning a quantised weight into 16 bits before each use. [byte per element]"""
 
     @property
     def flops(self) -> Floats:
@@ -52,7 +56,7 @@ def _join(products: list[Product]) -> Product:
     first = products[0]
     columns = sum((item.columns for item in products[1:]), first.columns)
     trainable = any(item.trainable for item in products)
-    return Product(first.rows, columns, first.inner, first.copies, trainable, first.low_precision)
+    return replace(first, columns=columns, trainable=trainable)
 
 
 def _product(clock: Clock, item: LocalTensor) -> Product:
@@ -64,7 +68,16 @@ def _product(clock: Clock, item: LocalTensor) -> Product:
     if tensor.expert:
         rows, copies = expert_rows(clock, tensor.count)
     small = clock.low_precision is not None
-    return Product(rows, columns, inner, copies, tensor.trainable, small, grouped=tensor.expert)
+    unpacked = _unpacked_bytes(clock, item)
+    return Product(rows, columns, inner, copies, tensor.trainable, small, grouped=tensor.expert, unpacked=unpacked)
+
+
+def _unpacked_bytes(clock: Clock, item: LocalTensor) -> float:
+    """Reading a frozen weight in its low-bit type and writing it in 16 bits; 0 where it is stored whole."""
+    adapter = clock.scenario.recipe.adapter
+    if adapter is None or adapter.base_dtype in _WHOLE or not item.tensor.quantisable or item.tensor.trainable:
+        return 0.0
+    return float(find_dtype(adapter.base_dtype).bytes_per_element) + clock.activation_bytes
 
 
 def expert_rows(clock: Clock, experts: int) -> tuple[Floats, Floats]:
@@ -92,7 +105,8 @@ def product_seconds(clock: Clock, product: Product) -> Floats:
     """Time of the forward product. [second, (N, 1)]
 
     max(2·(M + p)(N + p)(K + r)/(P·e), 2·(M·K + K·N + M·N)/W) + t0 per copy: p rows and columns of tile waste, r of the
-    pipeline's filling, e the device's efficiency. Low precision divides by its own peak and adds its casts.
+    pipeline's filling, e the device's efficiency. Low precision divides by its own peak and adds its casts; a quantised
+    base is unpacked before every use.
     Source: measured GEMM tables (aiconfigurator 0.12.0 digest); constants by fit.
     """
     device = clock.device
@@ -106,6 +120,8 @@ def product_seconds(clock: Clock, product: Product) -> Floats:
     if product.low_precision and clock.low_precision is not None:
         peak = clock.scenario.machine.peak_flops * reach * clock.low_precision.efficiency
         cast = clock.low_precision.cast * (rows * (inner + columns) + inner * columns) / clock.memory_rate
+    if product.unpacked:
+        cast = cast + product.unpacked * columns * inner / clock.memory_rate
     return product.copies * (np.maximum(padded / peak, moved) + cast) + device.kernel_seconds
 
 

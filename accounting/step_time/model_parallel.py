@@ -6,7 +6,7 @@ import numpy as np
 
 from accounting.model.tensors import LayerKind
 from accounting.step_time.clock import Clock
-from accounting.step_time.network import Collective, collective_seconds, group_of, wire_bytes
+from accounting.step_time.network import Collective, collective_seconds, group_of, traffic_of
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 
@@ -32,13 +32,9 @@ def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
     seconds = seconds * np.where(group.islands > 1, clock.engine.tensor_parallel_across, 1.0)
     exposed = clock.engine.tensor_parallel_exposed
     exposed *= _ASYNC_EXPOSED if clock.scenario.recipe.options.enable_async_tensor_parallel else 1.0
-    half = pairs * wire_bytes(Collective.ALL_GATHER, size, group)
-    traffic = Traffic(
-        all_gather=np.where(sequence, half, 0.0),
-        reduce_scatter=np.where(sequence, half, 0.0),
-        all_reduce=np.where(sequence, 0.0, 2 * half),
-    )
-    return pairs * exposed * seconds, traffic
+    split, whole = np.where(sequence, pairs * size, 0.0), np.where(sequence, 0.0, pairs * size)
+    traffic = traffic_of(Collective.ALL_GATHER, split, group) + traffic_of(Collective.REDUCE_SCATTER, split, group)
+    return pairs * exposed * seconds, traffic + traffic_of(Collective.ALL_REDUCE, whole, group)
 
 
 def context_parallel(clock: Clock, attention: Floats) -> tuple[Floats, Traffic]:
@@ -55,14 +51,15 @@ def context_parallel(clock: Clock, attention: Floats) -> tuple[Floats, Traffic]:
         width = 2 * (shape.query_width + shape.key_value_width) / clock.tp
         size = clock.tokens * width * clock.activation_bytes
         seconds = collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
-        return seconds, Traffic(all_to_all=wire_bytes(Collective.ALL_TO_ALL, size, group))
+        return seconds, traffic_of(Collective.ALL_TO_ALL, size, group)
     width = 2 * shape.key_value_width / clock.tp
     if shape.mla is not None:
         width = core_key_value_width(clock)
     size = clock.tokens * width * clock.activation_bytes * layout.cp
     seconds = collective_seconds(clock, Collective.ALL_GATHER, size, group)
     exposed = np.maximum(seconds - clock.engine.overlap * attention, seconds / np.maximum(group.size, 1))
-    return exposed, Traffic(point_to_point=wire_bytes(Collective.ALL_GATHER, size, group))
+    ring = traffic_of(Collective.ALL_GATHER, size, group)
+    return exposed, Traffic(point_to_point=ring.all_gather, across=ring.across)
 
 
 def core_key_value_width(clock: Clock) -> Floats:
@@ -88,4 +85,4 @@ def expert_parallel(clock: Clock, kind: LayerKind) -> tuple[Floats, Traffic]:
     nodes = group.islands
     size = size * np.where(nodes > 1, nodes * (1 - (1 - 1 / nodes) ** mixture.top_k) / mixture.top_k, 1.0)
     seconds = 2 * clock.engine.expert_parallel_exposed * collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
-    return seconds, Traffic(all_to_all=2 * wire_bytes(Collective.ALL_TO_ALL, size, group))
+    return seconds, traffic_of(Collective.ALL_TO_ALL, size, group).times(2.0)

@@ -14,6 +14,7 @@ import numpy as np
 
 from accounting.facts.collectives import LINK_ROWS
 from accounting.step_time.clock import Clock
+from accounting.step_time.traffic import Traffic
 from accounting.units import Bytes, Floats
 
 _PCIE_FRACTION = LINK_ROWS[0].fraction
@@ -74,7 +75,7 @@ def group_of(clock: Clock, size: Bytes, stride: Bytes | int) -> Group:
     islands = np.ceil(members / beside)
     spans = islands > 1
     across = np.where(beside > inside, 1 / (machine.pcie_bandwidth * _PCIE_FRACTION), 0.0)
-    fast = np.where(inside > 1, 1 / (machine.intra_bandwidth * link.fraction), 0.0)
+    fast = np.where(inside > 1, 1 / (machine.intra_bandwidth * link.fraction * clock.device.link_factor), 0.0)
     nic = machine.devices_per_node / (machine.inter_bandwidth * fabric.fraction)
     crowd = 1 + fabric.crowding * (np.maximum(machine.devices_per_node / beside, 1.0) - 1)
     latency = link.latency + link.latency_per_member * (beside - 1)
@@ -125,6 +126,23 @@ def wire_bytes(collective: Collective, size: Floats, group: Group) -> Floats:
         return np.where(group.size > 1, size, 0.0)
     share = size * group.share
     return 2 * share if collective is Collective.ALL_REDUCE else share
+
+
+def traffic_of(collective: Collective, size: Floats, group: Group) -> Traffic:
+    """What a rank sends for one collective, and how much of it leaves its node. [byte]
+
+    Of a ring's hops one in as many as the group has members in a node leaves it; of an all-to-all, what goes elsewhere.
+    """
+    if group.alone:
+        return Traffic()
+    wire = wire_bytes(collective, size, group)
+    if collective is Collective.ALL_TO_ALL:
+        leaving = group.leaving
+    elif collective is Collective.POINT_TO_POINT:
+        leaving = np.where(group.islands > 1, 1.0, 0.0)
+    else:
+        leaving = np.where(group.islands > 1, np.ceil(group.islands) / group.size, 0.0)
+    return Traffic(**{collective.value: wire, "across": wire * leaving})
 
 
 def collective_seconds(clock: Clock, collective: Collective, size: Floats, group: Group) -> Floats:

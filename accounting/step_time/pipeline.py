@@ -8,10 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from accounting.step_time.clock import Clock
-from accounting.step_time.network import Collective, collective_seconds, group_of
+from accounting.step_time.network import Collective, collective_seconds, group_of, traffic_of
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 from accounting.vocabulary import Engine, Schedule
+
+STALL_NODES = 32
+"""Published pipelines with blocking exchanges ran freely on up to 32 nodes and stalled on 64."""
 
 _BUBBLE: Mapping[Schedule, float] = {
     Schedule.ONE_F_ONE_B: 1.0,
@@ -64,5 +67,17 @@ def exchange(clock: Clock) -> tuple[Floats, Traffic]:
     messages = np.where(layout.pp > 1, 2.0 * np.maximum(layout.vpp, 1), 0.0)
     wire = collective_seconds(clock, Collective.POINT_TO_POINT, size, group)
     host = engine.host_exchange_seconds * clock.device.host_factor
-    seconds = messages * (engine.pipeline_exposed * wire + host)
-    return seconds, Traffic(point_to_point=messages * size)
+    seconds = messages * (engine.pipeline_exposed * wire + host) + stall(clock)
+    return seconds, traffic_of(Collective.POINT_TO_POINT, size, group).times(messages)
+
+
+def stall(clock: Clock) -> Floats:
+    """Waiting of one micro-batch's blocking exchanges on a large cluster. [second, (N, 1)]
+
+    2·neighbours·stall on more than STALL_NODES nodes: seen in every published run of that size and engine, whatever the
+    message, so a property of the cluster and the engine's exchanges and not of the links' speed.
+    """
+    layout, machine = clock.scenario.layout, clock.scenario.machine
+    large = layout.count > STALL_NODES * machine.devices_per_node
+    messages = np.where(large & (layout.pp > 1), 2.0 * np.minimum(layout.pp - 1, 2), 0.0)
+    return messages * clock.device.exchange_stall * clock.engine.blocking

@@ -10,7 +10,7 @@ from accounting.facts.dtypes import find_dtype
 from accounting.partition import LocalTensor
 from accounting.step_time.blocks import Block
 from accounting.step_time.clock import Clock
-from accounting.step_time.network import Collective, Group, collective_seconds, group_of, nobody, wire_bytes
+from accounting.step_time.network import Collective, Group, collective_seconds, group_of, nobody, traffic_of
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 from accounting.vocabulary import Engine
@@ -209,25 +209,22 @@ def _shard_bytes(weights: Weights, groups: Groups) -> Floats:
 
 def gather_traffic(weights: Weights, groups: Groups) -> Traffic:
     """Of one all-gather. [byte per device]"""
-    moved = wire_bytes(Collective.ALL_GATHER, weights.gathered, groups.shard)
+    moved = traffic_of(Collective.ALL_GATHER, weights.gathered, groups.shard)
     if weights.gathered_experts is not None:
-        moved = moved + wire_bytes(Collective.ALL_GATHER, weights.gathered_experts, groups.expert_shard)
-    return Traffic(all_gather=moved)
+        moved = moved + traffic_of(Collective.ALL_GATHER, weights.gathered_experts, groups.expert_shard)
+    return moved
 
 
 def reduce_traffic(weights: Weights, groups: Groups, policy: Policy) -> Traffic:
     """Of one reduction. [byte per device]"""
     experts = weights.reduced_experts
     if not policy.sharded:
-        whole = wire_bytes(Collective.ALL_REDUCE, weights.reduced, groups.whole)
-        if experts is not None:
-            whole = whole + wire_bytes(Collective.ALL_REDUCE, experts, groups.whole_experts)
-        return Traffic(all_reduce=whole)
-    scattered = wire_bytes(Collective.REDUCE_SCATTER, weights.reduced, groups.shard)
+        whole = traffic_of(Collective.ALL_REDUCE, weights.reduced, groups.whole)
+        return whole if experts is None else whole + traffic_of(Collective.ALL_REDUCE, experts, groups.whole_experts)
+    moved = traffic_of(Collective.REDUCE_SCATTER, weights.reduced, groups.shard)
     if experts is not None:
-        scattered = scattered + wire_bytes(Collective.REDUCE_SCATTER, experts, groups.expert_shard)
-    copies = wire_bytes(Collective.ALL_REDUCE, _shard_bytes(weights, groups), groups.replicate)
-    return Traffic(reduce_scatter=scattered, all_reduce=copies)
+        moved = moved + traffic_of(Collective.REDUCE_SCATTER, experts, groups.expert_shard)
+    return moved + traffic_of(Collective.ALL_REDUCE, _shard_bytes(weights, groups), groups.replicate)
 
 
 @dataclass(frozen=True, slots=True)

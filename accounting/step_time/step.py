@@ -10,9 +10,10 @@ from accounting.scenario import Scenario
 from accounting.step_time import shards
 from accounting.step_time.assembly import Step, assemble
 from accounting.step_time.clock import Clock, clock_of
-from accounting.step_time.rows import jitter, micro_batch_rows, step_rows
+from accounting.step_time.rows import host_bytes, jitter, step_rows
+from accounting.step_time.terms import micro_batch_rows
 from accounting.step_time.timing import PARTS, TimeRow, Timing, unknown_timing
-from accounting.step_time.traffic import Traffic
+from accounting.step_time.traffic import Traffic, whole
 from accounting.units import Floats
 
 _MEASURED_MFU = (0.02, 0.65)
@@ -42,6 +43,7 @@ def _timing(step: Step) -> Timing:
     parts["exposed_communication"] = parts["exposed_communication"] + waited
     seconds = sum(parts.values(), zero)
     model, hardware = _flops(step)
+    moved = _traffic(step)
     peak = layout.count * clock.scenario.machine.peak_flops * seconds
     tokens = layout.tokens_per_step / seconds
     return Timing(
@@ -54,7 +56,9 @@ def _timing(step: Step) -> Timing:
         hfu=hardware / peak,
         tokens_per_second=tokens,
         tokens_per_second_per_device=tokens / layout.count,
-        traffic_bytes=_traffic(step).rounded(len(clock.scenario)),
+        traffic_bytes=moved.rounded(len(clock.scenario)),
+        inter_bytes=whole(moved.across, len(clock.scenario)),
+        host_bytes=whole(np.nan_to_num(host_bytes(step)), len(clock.scenario)),
         band=(seconds * clock.device.band_low, seconds * clock.device.band_high),
         slowest_stage=step.pipeline.stage,
         warnings=_warnings(clock, model / peak),

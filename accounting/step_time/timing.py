@@ -56,6 +56,10 @@ class Timing:
     tokens_per_second_per_device: Floats
     traffic_bytes: Mapping[str, Bytes]
     """Bytes each device sends in a step, by collective."""
+    inter_bytes: Bytes
+    """Of their sum, what leaves the node (or the rack of fast links)."""
+    host_bytes: Bytes
+    """Bytes each device moves to and from its host in a step."""
     band: tuple[Floats, Floats]
     """step_seconds times the calibration's 10th and 90th percentile of measured over predicted."""
     slowest_stage: Bytes
@@ -76,6 +80,8 @@ def unknown_timing(rows: int, reason: str) -> Timing:
         tokens_per_second=nothing,
         tokens_per_second_per_device=nothing,
         traffic_bytes={},
+        inter_bytes=np.zeros((rows, 1), dtype=np.int64),
+        host_bytes=np.zeros((rows, 1), dtype=np.int64),
         band=(nothing, nothing),
         slowest_stage=np.zeros((rows, 1), dtype=np.int64),
         warnings=(reason,),

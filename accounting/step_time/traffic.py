@@ -1,4 +1,4 @@
-"""Bytes a device sends, by collective; sums and multiples of them."""
+"""Bytes a device sends, by collective and by link; sums and multiples of them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ class Traffic:
     all_reduce: Floats | float = 0.0
     all_to_all: Floats | float = 0.0
     point_to_point: Floats | float = 0.0
+    across: Floats | float = 0.0
+    """Of all of them, what leaves the node (or the rack of fast links)."""
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(*(_sum(getattr(self, item.name), getattr(other, item.name)) for item in fields(self)))
@@ -32,10 +34,12 @@ class Traffic:
 
     def rounded(self, rows: int) -> dict[str, Bytes]:
         """Whole bytes by collective, int64 of shape (rows, 1)."""
-        return {
-            item.name: np.broadcast_to(np.rint(getattr(self, item.name)), (rows, 1)).astype(np.int64)
-            for item in fields(self)
-        }
+        return {item.name: whole(getattr(self, item.name), rows) for item in fields(self) if item.name != "across"}
+
+
+def whole(amount: Floats | float, rows: int) -> Bytes:
+    """Whole bytes, int64 of shape (rows, 1)."""
+    return np.broadcast_to(np.rint(amount), (rows, 1)).astype(np.int64)
 
 
 def _nothing(value: Floats | float) -> bool:

@@ -46,6 +46,15 @@ def update_seconds(clock: Clock, local: Floats) -> Floats:
     return local * optimizer_bytes(clock) / clock.memory_rate
 
 
+def offloaded_update_bytes(clock: Clock, local: Floats) -> Floats:
+    """Gradients down and weights up, once a step, where the optimizer runs on the host. [byte, (N, 1)]"""
+    recipe = clock.scenario.recipe
+    if recipe.offload.optimizer is Place.NONE:
+        return np.zeros_like(clock.tokens)
+    moved = float(find_dtype(recipe.precision.gradients or "fp32").bytes_per_element)
+    return local * (moved + float(find_dtype(recipe.precision.parameters).bytes_per_element))
+
+
 def offloaded_update_seconds(clock: Clock, local: Floats) -> Floats:
     """Optimizer on the host: gradients down, CPU Adam over the node's DRAM, weights up. [second, (N, 1)]
 
@@ -55,28 +64,42 @@ def offloaded_update_seconds(clock: Clock, local: Floats) -> Floats:
     recipe, machine = clock.scenario.recipe, clock.scenario.machine
     if recipe.offload.optimizer is Place.NONE:
         return np.zeros_like(clock.tokens)
-    moved = float(find_dtype(recipe.precision.gradients or "fp32").bytes_per_element)
-    moved += float(find_dtype(recipe.precision.parameters).bytes_per_element)
     share = np.minimum(machine.devices_per_node, clock.scenario.layout.count).astype(np.float64)
     cores = np.where(machine.host_cores > 0, machine.host_cores, np.nan)
     rate = np.minimum(cores * _HOST_RATE_PER_CORE, _HOST_RATE_MOST) / share
-    seconds = local * moved / (machine.pcie_bandwidth * _PCIE_SHARE) + local * _HOST_BYTES / rate
+    seconds = offloaded_update_bytes(clock, local) / (machine.pcie_bandwidth * _PCIE_SHARE)
+    seconds = seconds + local * _HOST_BYTES / rate
     if recipe.offload.optimizer is Place.NVME:
         seconds = seconds + local * 2 * 12.0 / (_NVME_RATE / share)
     return seconds
 
 
+def parameter_offload_bytes(clock: Clock, gathered: Floats, passes: int) -> Floats:
+    """A rank's share of the weights from the host, for each pass over a micro-batch. [byte, (N, 1)]"""
+    if clock.scenario.recipe.offload.parameters is Place.NONE:
+        return np.zeros_like(clock.tokens)
+    return passes * gathered / clock.partition.shard_group
+
+
 def parameter_offload_seconds(clock: Clock, gathered: Floats, passes: int) -> Floats:
     """Bringing a rank's share of the weights from the host for each pass, per micro-batch. [second, (N, 1)]"""
     recipe, machine = clock.scenario.recipe, clock.scenario.machine
+    moved = parameter_offload_bytes(clock, gathered, passes)
     if recipe.offload.parameters is Place.NONE:
-        return np.zeros_like(clock.tokens)
-    local = gathered / clock.partition.shard_group
-    seconds = passes * local / (machine.pcie_bandwidth * _PCIE_SHARE)
+        return moved
+    seconds = moved / (machine.pcie_bandwidth * _PCIE_SHARE)
     if recipe.offload.parameters is Place.NVME:
         share = np.minimum(machine.devices_per_node, clock.scenario.layout.count)
-        seconds = np.maximum(seconds, passes * local * share / _NVME_RATE)
+        seconds = np.maximum(seconds, moved * share / _NVME_RATE)
     return seconds
+
+
+def activation_offload_bytes(clock: Clock, blocks: Floats) -> Floats:
+    """Checkpoints down and up, per micro-batch: 2·blocks·tokens·h/split. [byte, (N, 1)]"""
+    if clock.scenario.recipe.offload.activations is Place.NONE:
+        return np.zeros_like(clock.tokens)
+    size = blocks * clock.tokens * clock.architecture.hidden_size * clock.activation_bytes / clock.norm_split
+    return 2 * size
 
 
 def activation_offload_seconds(clock: Clock, blocks: Floats, window: Floats) -> Floats:
@@ -84,8 +107,7 @@ def activation_offload_seconds(clock: Clock, blocks: Floats, window: Floats) -> 
 
     max(0, 2·blocks·tokens·h/split/(0.8·PCIe) - window). Source: torchtune and ALST activation offloading.
     """
-    recipe, machine = clock.scenario.recipe, clock.scenario.machine
-    if recipe.offload.activations is Place.NONE:
-        return np.zeros_like(clock.tokens)
-    size = blocks * clock.tokens * clock.architecture.hidden_size * clock.activation_bytes / clock.norm_split
-    return np.maximum(2 * size / (machine.pcie_bandwidth * _PCIE_SHARE) - window, 0.0)
+    moved = activation_offload_bytes(clock, blocks)
+    if clock.scenario.recipe.offload.activations is Place.NONE:
+        return moved
+    return np.maximum(moved / (clock.scenario.machine.pcie_bandwidth * _PCIE_SHARE) - window, 0.0)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from django.core.management.base import BaseCommand, CommandError
 
 from accounting.facts.calibration import CALIBRATION, Calibration
-from accounting.partition import partition_of
+from accounting.scenario import Scenario
 from accounting.step_time.fit import Observation, fit
 from accounting.step_time.free import default_free, touches
 from accounting.step_time.judge import Judged, judged, scores, with_bands
+from accounting.step_time.observed import Measured, observation_of
 from accounting.step_time.render import render_rows
 from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
@@ -75,25 +75,40 @@ class Command(BaseCommand):
 
 
 def _observations(rows: list[dict[str, Any]], context: RequestContext) -> list[tuple[Observation, list[str]]]:
-    """One observation a measured step, with its source; rows the readers refuse are an error."""
-    sizes: dict[str, int] = defaultdict(int)
-    for row in rows:
-        sizes[row["source"]] += 1
-    found = []
+    """Measured steps with their sources, those of one recipe and machine together; rows the readers refuse are an error.
+
+    A step is given as seconds or as tokens a second and device.
+    """
+    sizes = Counter(row["source"] for row in rows)
+    groups: dict[str, list[tuple[Measured, str]]] = defaultdict(list)
     for row in rows:
         try:
             scenario = read_estimate(row["request"], context)
         except PlannerError as error:
             raise CommandError(f"{row.get('id')}: {error}") from error
         weight = PRECISION * sizes[row["source"]] ** -SHARING
-        item = Observation(
-            scenario=scenario,
-            partition=partition_of(scenario),
-            measured=np.asarray([[row["expect"]["step_seconds"]]]),
-            weight=np.asarray([[weight]]),
-        )
-        found.append((item, [row["source"]]))
-    return found
+        groups[_alike(row["request"])].append((Measured(scenario, _seconds(row, scenario), weight), row["source"]))
+    return [(observation_of([one for one, _ in group]), [name for _, name in group]) for group in groups.values()]
+
+
+def _seconds(row: dict[str, Any], scenario: Scenario) -> float:
+    expected = row["expect"]
+    if "step_seconds" in expected:
+        return float(expected["step_seconds"])
+    rate = float(expected["tokens_per_second_per_device"])
+    return float(scenario.layout.tokens_per_step[0, 0] / (rate * scenario.layout.count[0, 0]))
+
+
+def _alike(request: dict[str, Any]) -> str:
+    """What two requests must share to be columns of one scenario: everything but degrees, batch and count."""
+    kept = {name: value for name, value in request.items() if name not in {"parallelism", "batch"}}
+    kept["hardware"] = {name: value for name, value in request["hardware"].items() if name != "count"}
+    batch, degrees = request.get("batch") or {}, request.get("parallelism") or {}
+    numbers = {"sequence_length", "micro_batch_size", "global_batch_size"}
+    kept["batch"] = {name: value for name, value in batch.items() if name not in numbers}
+    kept["layout"] = {name: value for name, value in degrees.items() if isinstance(value, str | list | dict)}
+    kept["virtual"] = (degrees.get("vpp") or 1) > 1
+    return json.dumps(kept, sort_keys=True)
 
 
 def _judge(observations: list[tuple[Observation, list[str]]], calibration: Calibration) -> list[Judged]:
