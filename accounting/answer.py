@@ -20,6 +20,7 @@ from accounting.memory.outside import (
 )
 from accounting.memory.ranks import rank_answer
 from accounting.optimizer_laws import needs_shapes
+from accounting.step_time.links import LINKS, link_report
 from accounting.version import ENGINE_VERSION
 from accounting.vocabulary import Bucket, Phase
 
@@ -212,6 +213,7 @@ def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
         "hfu": number(timing.hfu, index),
         "peak_flops_per_device": number(estimate.scenario.machine.peak_flops, index),
         "band": [number(timing.band[0], index), number(timing.band[1], index)],
+        "slowest_stage": int(timing.slowest_stage[index, 0]) if timing.lines else None,
         "lines": [
             {"formula": line.key, "seconds": number(line.seconds, index), "note": line.formula.split("\n", 1)[0]}
             for line in timing.lines
@@ -220,11 +222,34 @@ def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
 
 
 def communication_answer(estimate: Estimate, index: int) -> dict[str, Any]:
-    """Bytes a device sends in a step, by collective."""
+    """Bytes a device sends in a step, by collective and by link, and what the links cost."""
     traffic = estimate.timing.traffic_bytes
     by_collective = {name: whole(traffic[name], index) if name in traffic else None for name in COLLECTIVES}
     known = [amount for amount in by_collective.values() if amount is not None]
-    return {"bytes_per_step_per_device": sum(known) if known else None, "by_collective": by_collective}
+    return {
+        "bytes_per_step_per_device": sum(known) if known else None,
+        "by_collective": by_collective,
+        **links_answer(estimate, index, sum(known) if known else None),
+    }
+
+
+def links_answer(estimate: Estimate, index: int, sent: int | None) -> dict[str, Any]:
+    """Bytes and exposed seconds of the links inside a node, between nodes and to the host; where the network rules."""
+    report = link_report(estimate.scenario, index) if sent is not None else None
+    inter, host = (int(moved[index, 0]) for moved in (estimate.timing.inter_bytes, estimate.timing.host_bytes))
+    moved = {"intra": None if sent is None else sent - inter, "inter": inter, "host": host}
+    return {
+        "by_link": {
+            name: {
+                "bytes_per_step_per_device": moved[name] if report else None,
+                "exposed_seconds": finite(report.links[name].exposed_seconds) if report else None,
+                "half_speed_adds_seconds": finite(report.links[name].half_speed_adds_seconds) if report else None,
+            }
+            for name in LINKS
+        },
+        "inter_node_gbps": finite(report.inter_node_gbps) if report else None,
+        "bound_below_gbps": report.bound_below_gbps if report else None,
+    }
 
 
 def cost_answer(estimate: Estimate, index: int) -> dict[str, Any]:
@@ -264,6 +289,11 @@ def offer_answer(offer: Offer | None) -> dict[str, Any] | None:
 def number(values: Any, index: int) -> float | None:
     """A float of one candidate; null where it is not known."""
     value = float(np.broadcast_to(values, (max(len(values), index + 1), 1))[index, 0])
+    return value if math.isfinite(value) else None
+
+
+def finite(value: float) -> float | None:
+    """The number, or null where it is not known."""
     return value if math.isfinite(value) else None
 
 
