@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from accounting.advice import advice
 from accounting.answer import answer_row
 from accounting.ledger import Ledger, fill
 from accounting.memory import MEMORY_LINES
@@ -79,7 +80,7 @@ class Estimate:
 
     def row(self, index: int = 0) -> dict[str, Any]:
         """The contract's answer for one candidate."""
-        return answer_row(self, index)
+        return answer_row(self, index) | {"advice": advice(self, index)}
 
 
 def limit_bytes(capacity: Bytes, headroom: float) -> Bytes:

@@ -20,9 +20,11 @@ def live_chunks(schedule: Schedule, stage: Bytes, layout: Layout) -> Bytes:
     micro_batches, stages, virtual = layout.micro_batches, layout.pp, layout.vpp
     if schedule is Schedule.INTERLEAVED:
         warm_up = 2 * (stages - stage - 1) + (virtual - 1) * stages
-        return np.clip(warm_up + 1, 1, micro_batches * virtual)
+        held: Bytes = np.clip(warm_up + 1, 1, micro_batches * virtual)
+        return held
     if schedule is Schedule.GPIPE:
         return np.maximum(micro_batches, 1) + 0 * stage
     if schedule is Schedule.DUALPIPE:
         return np.minimum(micro_batches, stages + 1) + 0 * stage
-    return np.maximum(np.minimum(micro_batches, stages - stage), 1)
+    usual: Bytes = np.maximum(np.minimum(micro_batches, stages - stage), 1)
+    return usual

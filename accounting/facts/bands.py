@@ -26,12 +26,20 @@ BANDS: dict[str, Band] = {
     "deepspeed": Band(low=0.95, high=1.28, runs=15, why="stage 3 gathers fragment the allocator"),
     "deepspeed_adapter": Band(low=0.93, high=1.08, runs=12),
     "fsdp1_adapter": Band(low=0.78, high=1.27, runs=23, why="logits kept by old Hugging Face code"),
-    "fsdp2": Band(low=0.86, high=1.35, runs=13, why="whether torch.compile takes the loss along, by torchtitan's version"),
+    "fsdp2": Band(
+        low=0.86, high=1.35, runs=13, why="whether torch.compile takes the loss along, by torchtitan's version"
+    ),
     "megatron": Band(low=0.94, high=1.14, runs=44),
-    "megatron_fp16": Band(low=0.98, high=1.61, runs=13, why="DeepSpeed's fp16 optimizer under Megatron, driver readings"),
+    "megatron_fp16": Band(
+        low=0.98, high=1.61, runs=13, why="DeepSpeed's fp16 optimizer under Megatron, driver readings"
+    ),
     "modules": Band(low=0.92, high=1.13, runs=501),
-    "modules_wide": Band(low=0.63, high=1.23, runs=103, why="tp from 16 on: collectives wait, or not, for their stream"),
-    "modules_pipeline": Band(low=0.92, high=1.38, runs=132, why="tp of 8 in a pipeline: as above, per micro-batch in flight"),
+    "modules_wide": Band(
+        low=0.63, high=1.23, runs=103, why="tp from 16 on: collectives wait, or not, for their stream"
+    ),
+    "modules_pipeline": Band(
+        low=0.92, high=1.38, runs=132, why="tp of 8 in a pipeline: as above, per micro-batch in flight"
+    ),
     "modules_wide_pipeline": Band(low=0.97, high=1.70, runs=116, why="tp from 16 on in a pipeline: as above"),
 }
 WIDE_TENSOR_PARALLEL = 16

@@ -38,23 +38,23 @@ EAGER_CONTEXT_BYTES = 1300 * MIB
 """The same with every kernel loaded at the start: CUDA before 11.7, the age of cards below compute capability 8.0.
 Source: pytorch#107667; Hugging Face's single-GPU guide (1,343 MB on a V100)."""
 CONTEXT_BYTES = 520 * MIB
-"""CUDA context with lazy loading, outside the allocator. Source: measured 0.52 GiB on H100 (ml-engineering), 0.3 on older."""
+"""CUDA context with lazy loading, outside the allocator. Source: 0.52 GiB on H100 (ml-engineering), 0.3 older."""
 NCCL_FIRST_GROUP_BYTES = 560 * MIB
-"""First communicator of a process. Source: nccl#964 (544 MB for 2 devices, 688 MB for more), AIConfigurator 0.33-0.38 GiB."""
+"""First communicator of a process. Source: nccl#964 (544 MB for 2 devices, 688 MB for more), AIConfigurator 0.33."""
 NCCL_NEXT_GROUP_BYTES = 350 * MIB
 """Each further one. Source: nccl#864 (1.6 GB for one group to about 6 GB for many is the upper end)."""
 
 ALLOCATOR_SLACK_FRACTION = 0.04
-"""Reserved over allocated less one: typical 1.02 to 1.10 (SimuMax 1/0.94, pith-train 1.10); 0.01 with expandable segments."""
+"""Reserved over allocated less one: typical 1.02 to 1.10 (SimuMax 1/0.94, pith-train 1.10); expandable 0.01."""
 EXPANDABLE_SLACK_FRACTION = 0.01
 ALLOCATOR_SEGMENT_BYTES = 20 * MIB
 """Smallest segment the caching allocator takes for blocks of 1 to 10 MiB. Source: CUDACachingAllocator."""
 
 COLLECTIVES_IN_FLIGHT = 28
 """Buffers of tensor-parallel collectives that wait for their stream when the host runs ahead: what the launch queue
-(1,024 kernels) holds at about 40 kernels a collective. Source: measured median of nanotron runs without a pipeline (fit part)."""
+(1,024 kernels) holds at about 40 kernels a collective. Source: median of nanotron runs without a pipeline, fit part."""
 MODULES_SLACK_FRACTION = 0.1
 """Reserved over allocated less one where the host runs ahead of torch collectives. Source: nanotron runs, fit part."""
 ZERO3_SETS_WAITING = 4
-"""Gathered sets of DeepSpeed stage 3 that the allocator holds beside the live one. Source: Qwen 72B LoRA and Llama 8B runs
-with a floor of 8 to 11 GiB above states, fit part; DeepSpeed#4093 (13 GB on 2 and on 4 devices)."""
+"""Gathered sets of DeepSpeed stage 3 that the allocator holds beside the live one. Source: Qwen 72B LoRA and Llama 8B
+runs with a floor of 8 to 11 GiB above states, fit part; DeepSpeed#4093 (13 GB on 2 and on 4 devices)."""

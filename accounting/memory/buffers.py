@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from accounting.facts.dtypes import itemsize
-from accounting.facts.frameworks import COLLECTIVES_IN_FLIGHT, DEEPSPEED, DeepSpeedDefaults
+from accounting.facts.frameworks import DEEPSPEED, DeepSpeedDefaults
 from accounting.ledger import (
     BACKWARD_LOSS,
     BACKWARD_MOMENTS,
@@ -27,6 +27,9 @@ from accounting.memory.states import full_gradients
 from accounting.partition import LocalTensor
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Bucket, Engine, RecomputeMode
+
+PARTITIONED_GRADIENTS, PARTITIONED_PARAMETERS = 2, 3
+"""ZeRO stages by what they start to divide."""
 
 
 def gathered_units(context: Context) -> ByMoment:
@@ -72,7 +75,7 @@ def trainable_elements(item: LocalTensor) -> Bytes | int:
 def _stays_gathered(context: Context) -> bool:
     """Reshard off: FSDP1's SHARD_GRAD_OP, FSDP2's reshard_after_forward=False."""
     option = context.recipe.options.reshard_after_forward
-    return context.recipe.zero_stage == 2 if option is None else not option
+    return context.recipe.zero_stage == PARTITIONED_GRADIENTS if option is None else not option
 
 
 def reduce_buckets(context: Context) -> ByMoment:
@@ -87,12 +90,14 @@ def reduce_buckets(context: Context) -> ByMoment:
     if recipe.engine is Engine.DDP:
         if options.gradient_as_bucket_view or recipe.optimizer.frees_gradients or recipe.options.optimizer_in_backward:
             return {}
-        return always(np.where(context.partition.replicate_group * context.partition.shard_group > 1, full_gradients(context), 0))
+        return always(
+            np.where(context.partition.replicate_group * context.partition.shard_group > 1, full_gradients(context), 0)
+        )
     if recipe.engine is not Engine.DEEPSPEED or not context.has_activations:
         return {}
     size = options.reduce_bucket_size or DEEPSPEED.reduce_bucket_size
     bytes_each = itemsize(recipe.precision.gradients or recipe.precision.parameters)
-    if recipe.zero_stage == 3:
+    if recipe.zero_stage == PARTITIONED_PARAMETERS:
         return always(size * itemsize(recipe.precision.parameters) * np.ones(context.partition.shape, dtype=np.int64))
     if recipe.zero_stage == 0:
         return {}
@@ -110,7 +115,7 @@ def live_parameters(context: Context) -> ByMoment:
     Alive: forward, backward. Source: DeepSpeed partitioned_param_coordinator; DeepSpeed#4093.
     """
     recipe = context.recipe
-    if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != 3:
+    if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != PARTITIONED_PARAMETERS:
         return {}
     return dict.fromkeys((*FORWARD_MOMENTS, *BACKWARD_MOMENTS), live_set_bytes(context))
 
@@ -120,7 +125,7 @@ def live_set_bytes(context: Context) -> Bytes:
     recipe, options = context.recipe, context.recipe.options
     defaults: DeepSpeedDefaults = DEEPSPEED
     elements = context.partition.elements()
-    limit = np.minimum(
+    limit = min(
         options.stage3_max_live_parameters or defaults.max_live_parameters,
         options.stage3_max_reuse_distance or defaults.max_reuse_distance,
     )
@@ -130,7 +135,8 @@ def live_set_bytes(context: Context) -> Bytes:
         if item.unit == -1:
             largest = np.maximum(largest, np.where(item.copies > 0, item.elements, 0))
     live = np.maximum(np.minimum(elements, limit), largest)
-    return np.minimum(live + prefetch, elements) * itemsize(recipe.precision.activations)
+    gathered: Bytes = np.minimum(live + prefetch, elements) * itemsize(recipe.precision.activations)
+    return gathered
 
 
 def persistent_parameters(context: Context) -> ByMoment:
@@ -141,15 +147,15 @@ def persistent_parameters(context: Context) -> ByMoment:
     Alive: always. Source: measured (optimizers, Sharding).
     """
     recipe = context.recipe
-    if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != 3:
+    if recipe.engine is not Engine.DEEPSPEED or recipe.zero_stage != PARTITIONED_PARAMETERS:
         return {}
     given = recipe.options.stage3_param_persistence_threshold
     threshold = DEEPSPEED.param_persistence_threshold if given is None else given
     total = context.zero
     for item in context.trainable:
         group = context.partition.shard_group
-        small = item.elements <= threshold
-        total = total + np.where(small, ceil_div(item.elements, group) * group, 0) * item.copies
+        kept: Bytes = ceil_div(item.elements, group) * group * (item.elements <= threshold)
+        total = total + kept * item.copies
     return always(total * itemsize(recipe.precision.parameters))
 
 
@@ -185,7 +191,12 @@ def context_exchange(context: Context) -> ByMoment:
     pair = 2 * architecture.kv_heads * architecture.head_dim
     tokens, cp = context.partition.tokens, context.layout.cp
     style = context.recipe.options.cp_comm_type or "p2p"
-    widths: dict[str, Bytes | int] = {"p2p": 2 * pair, "all_gather": pair * cp, "a2a": q + pair, "a2a+p2p": q + 2 * pair}
+    widths: dict[str, Bytes | int] = {
+        "p2p": 2 * pair,
+        "all_gather": pair * cp,
+        "a2a": q + pair,
+        "a2a+p2p": q + 2 * pair,
+    }
     held = np.where(cp > 1, ceil_div(tokens * e * widths[style], tp), 0) * context.partition.active
     return dict.fromkeys((FORWARD_BLOCK, LAST_BLOCK, NEXT_BLOCK, FIRST_BLOCK), held)
 
@@ -198,73 +209,16 @@ def megatron_units(context: Context) -> ByMoment:
     Alive: forward, backward. Source: Megatron-FSDP double buffers; Megatron-LM#6314.
     """
     recipe = context.recipe
-    if recipe.engine is not Engine.MEGATRON or recipe.zero_stage < 2:
+    if recipe.engine is not Engine.MEGATRON or recipe.zero_stage < PARTITIONED_GRADIENTS:
         return {}
     unit = np.maximum(context.block_elements, context.root_elements)
-    weights = 2 * unit * itemsize(recipe.precision.parameters) if recipe.zero_stage == 3 else context.zero
+    weights = (
+        2 * unit * itemsize(recipe.precision.parameters)
+        if recipe.zero_stage == PARTITIONED_PARAMETERS
+        else context.zero
+    )
     grads = 2 * unit * itemsize(recipe.precision.gradients or "fp32")
     return dict.fromkeys(FORWARD_MOMENTS, weights) | dict.fromkeys(BACKWARD_MOMENTS, weights + grads)
-
-
-def tensor_parallel_buffers(context: Context) -> ByMoment:
-    """Full-sequence buffers of tensor parallelism out of torch collectives.
-
-    bytes = (4 · tokens · hidden: two gather buffers kept for good) + without a pipeline 56 · tokens · hidden, at most
-    8 · blocks: inputs of reduce-scatters whose release waits for the communication stream while the host runs ahead
-
-    Alive: forward, backward, where tp > 1 with sequence parallelism. A pipeline's receives stop the host, so nothing piles
-    up. Source: nanotron MemoryBuffer, _RowLinearAsyncCommunication; torch record_stream; depth measured (facts.frameworks).
-    """
-    architecture = context.recipe.model.architecture
-    if architecture is None or not context.numerics.modules:
-        return {}
-    one = context.partition.tokens * context.numerics.compute * architecture.hidden_size
-    waiting = np.minimum(COLLECTIVES_IN_FLIGHT, 4 * context.partition.layers) * (context.layout.pp == 1)
-    held = np.where(context.layout.sequence_parallel & (context.layout.tp > 1), one * (2 + waiting), 0)
-    return dict.fromkeys((FORWARD_BLOCK, FORWARD_LOSS, *BACKWARD_MOMENTS), held * context.partition.active)
-
-
-def mixed_units(context: Context) -> ByMoment:
-    """FSDP1: unsharded gradients of flat parameters that mix frozen weights and adapters.
-
-    bytes = bytes of a gradient · all elements of the rank, frozen ones as well, where micro-batches accumulate unreduced
-
-    Alive: from the second micro-batch on. Source: torch FSDP1 flat parameters under no_sync; litgpt's LoRA recipes.
-    """
-    recipe = context.recipe
-    if recipe.engine is not Engine.FSDP1 or recipe.adapter is None or any(context.is_quantised(item) for item in context.frozen):
-        return {}
-    size = itemsize(recipe.precision.gradients or recipe.precision.parameters)
-    whole = context.partition.elements() * size * (context.layout.micro_batches > 1)
-    return dict.fromkeys((*FORWARD_MOMENTS, *BACKWARD_MOMENTS), whole)
-
-
-def separate_gradients(context: Context) -> ByMoment:
-    """16-bit gradients of one micro-batch beside the fp32 accumulation buffer.
-
-    bytes = 2 · elements on the rank; between micro-batches their place in the allocator stays cut up
-
-    Alive: backward; with accumulation the next forward as well. Source: nanotron FP32GradientAccumulator, DeepSpeed
-    BF16_Optimizer (half gradients are added and dropped after the whole backward).
-    """
-    if not context.numerics.separate_gradients:
-        return {}
-    size = itemsize(context.recipe.precision.parameters)
-    if not context.numerics.modules:
-        # One micro-batch has nothing to add to: its gradients are cast as they come.
-        size = size * (context.layout.micro_batches > 1)
-    whole = context.trainable_elements * size
-    head, block, root = size * context.head_elements, size * context.block_elements, size * context.root_elements
-    early = np.where(context.layout.micro_batches > 1, whole, 0)
-    return {
-        FORWARD_BLOCK: early,
-        FORWARD_LOSS: early,
-        BACKWARD_LOSS: early,
-        LAST_BLOCK: np.maximum(early, head),
-        NEXT_BLOCK: np.maximum(early, np.minimum(head + block, whole)),
-        FIRST_BLOCK: np.maximum(early, whole - block - (root - head)),
-        REDUCTION: whole,
-    }
 
 
 BUFFER_LINES: tuple[Line, ...] = (
@@ -275,7 +229,4 @@ BUFFER_LINES: tuple[Line, ...] = (
     Line("buffers.megatron_units", Bucket.COMMUNICATION_BUFFERS, megatron_units),
     Line("buffers.pipeline_exchange", Bucket.COMMUNICATION_BUFFERS, pipeline_exchange),
     Line("buffers.context_exchange", Bucket.COMMUNICATION_BUFFERS, context_exchange),
-    Line("buffers.tensor_parallel", Bucket.COMMUNICATION_BUFFERS, tensor_parallel_buffers),
-    Line("temporaries.mixed_units", Bucket.TEMPORARIES, mixed_units),
-    Line("temporaries.separate_gradients", Bucket.TEMPORARIES, separate_gradients),
 )

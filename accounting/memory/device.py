@@ -54,7 +54,7 @@ class Device:
 def device_bytes(context: Context, allocated: Bytes) -> Device:
     """Add what lies outside the allocated bytes.
 
-    reserved = allocated · (1 + slack) + what side streams keep for themselves, in 2 MiB steps, one small segment at least
+    reserved = allocated · (1 + slack) + what side streams keep for themselves, in 2 MiB steps, one segment at least
     device = reserved + context + communicators (one per parallel dimension in use, and the world's)
 
     Source: CUDACachingAllocator; nccl#964; residuals on measured runs for the range (facts.bands).
@@ -110,7 +110,9 @@ def side_stream_pools(context: Context) -> Bytes:
 def _context_bytes(context: Context) -> Bytes:
     """Driver context of each candidate's card. [byte, (N, 1)]"""
     machine = context.scenario.machine
-    sizes = [EAGER_CONTEXT_BYTES if _loads_eagerly(row.compute_capability) else CONTEXT_BYTES for row in machine.accelerators]
+    sizes = [
+        EAGER_CONTEXT_BYTES if _loads_eagerly(row.compute_capability) else CONTEXT_BYTES for row in machine.accelerators
+    ]
     return np.array(sizes, dtype=np.int64)[machine.accelerator_index]
 
 

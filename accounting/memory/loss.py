@@ -18,7 +18,7 @@ from accounting.vocabulary import Bucket, Engine
 
 @dataclass(frozen=True, slots=True)
 class LossBytes:
-    """Bytes per logit: alive after the forward, at the forward's peak, at the backward's peak. 16-bit and fp32 compute."""
+    """Bytes per logit: alive after the forward, at the forward's and the backward's peak. 16-bit and fp32 compute."""
 
     live: tuple[float, float]
     forward: tuple[float, float]
@@ -28,18 +28,30 @@ class LossBytes:
 
 LOSS: dict[tuple[str, str], LossBytes] = {
     ("standard", "torch"): LossBytes((4, 4), (10, 8), (12, 12), "only the loss is kept, measured (activations §3)"),
-    ("standard", "outputs"): LossBytes((6, 8), (10, 8), (14, 16), "the loop keeps `outputs`, measured (activations §3)"),
+    ("standard", "outputs"): LossBytes(
+        (6, 8), (10, 8), (14, 16), "the loop keeps `outputs`, measured (activations §3)"
+    ),
     ("standard", "accelerate"): LossBytes((8, 8), (10, 8), (16, 16), "outputs kept in fp32, measured (activations §3)"),
     ("standard", "foundry"): LossBytes((2, 4), (2, 4), (4, 8), "FlashAttention's cross entropy, in place"),
-    ("standard", "modules"): LossBytes((4, 4), (10, 8), (6, 8), "nanotron's _ShardedCrossEntropy: one copy more, then in place"),
+    ("standard", "modules"): LossBytes(
+        (4, 4), (10, 8), (6, 8), "nanotron's _ShardedCrossEntropy: one copy more, then in place"
+    ),
     ("standard", "megatron"): LossBytes((4, 4), (6, 8), (6, 8), "Megatron-Core vocab-parallel cross entropy, in place"),
     ("standard", "compiled"): LossBytes((2, 4), (2, 4), (4, 8), "torchtitan's compiled loss: the upcast is fused"),
-    ("compiled", "torch"): LossBytes((2, 4), (2.5, 4.5), (2.5, 4.5), "chunks of 16-bit logits, compiled: the upcast is fused"),
-    ("chunked", "torch"): LossBytes((4, 4), (6.5, 8.5), (5, 8), "8 chunks, upcast per chunk, measured (activations §3)"),
+    ("compiled", "torch"): LossBytes(
+        (2, 4), (2.5, 4.5), (2.5, 4.5), "chunks of 16-bit logits, compiled: the upcast is fused"
+    ),
+    ("chunked", "torch"): LossBytes(
+        (4, 4), (6.5, 8.5), (5, 8), "8 chunks, upcast per chunk, measured (activations §3)"
+    ),
     ("chunked", "megatron"): LossBytes((4, 4), (6.5, 8.5), (5, 8), "as torch"),
     ("fused", "torch"): LossBytes((0, 0), (0, 0), (0, 0), "Liger fused linear cross entropy: chunks only"),
-    ("fused", "megatron"): LossBytes((2, 4), (2, 4), (4, 8), "Transformer Engine fused cross entropy: gradient in place"),
+    ("fused", "megatron"): LossBytes(
+        (2, 4), (2, 4), (4, 8), "Transformer Engine fused cross entropy: gradient in place"
+    ),
 }
+FULL_WIDTH = 4
+"""Bytes of an fp32 activation."""
 FUSED_CHUNK_BYTES_PER_LOGIT = 10
 """A chunk of logits in 16 bit, its fp32 copy and gradient."""
 
@@ -58,8 +70,12 @@ def logits(context: Context) -> ByMoment:
         return {}
     count = _logit_count(context, architecture.vocab_size)
     law = loss_law(context.recipe, context.numerics)
-    column = 1 if context.numerics.compute == 4 else 0
-    cap = context.numerics.compute if architecture.final_softcap or architecture.family in GEMMA_FAMILIES - {"gemma"} else 0
+    column = int(context.numerics.compute == FULL_WIDTH)
+    cap = (
+        context.numerics.compute
+        if architecture.final_softcap or architecture.family in GEMMA_FAMILIES - {"gemma"}
+        else 0
+    )
     fused = _fused_chunks(context, architecture.hidden_size, architecture.vocab_size) if law.live[column] == 0 else 0
     last = context.partition.is_last & context.partition.active
     forward = (_scaled(count, law.forward[column] + cap) + fused) * last
@@ -112,7 +128,7 @@ def _scaled(count: Bytes, per_logit: float) -> Bytes:
 
 
 def _fused_chunks(context: Context, hidden: int, vocabulary: int) -> Bytes:
-    """Gradients of head weight and input, made in the forward, and one chunk of logits; chunks of about T·h/V tokens."""
+    """Gradients of head weight and input, made in the forward, and a chunk of logits; chunks of about T·h/V tokens."""
     size = context.numerics.compute
     chunk = ceil_div(context.partition.tokens, max(-(-vocabulary // hidden), 1))
     weight = np.where(context.head_elements > 0, ceil_div(hidden * vocabulary * size, context.layout.tp), 0)

@@ -15,6 +15,10 @@ AUTOCAST_ENGINES = (Engine.DDP, Engine.DEEPSPEED, Engine.IDEAL)
 """Over fp32 parameters these run torch.autocast; FSDP casts its gathered units, Megatron its own copies."""
 
 
+HALF_WIDTH = 2
+"""Bytes of a 16-bit activation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Numerics:
     compute: int
@@ -72,7 +76,7 @@ def _drops(recipe: Recipe) -> bool:
 
 def runs_autocast(precision: Precision) -> bool:
     """True where 16-bit compute meets fp32 parameters without a cast copy kept by the engine."""
-    return itemsize(precision.activations) == 2 and precision.parameters == "fp32"
+    return itemsize(precision.activations) == HALF_WIDTH and precision.parameters == "fp32"
 
 
 def _fused_norm(options: Options, *, fused: bool) -> bool:
