@@ -98,7 +98,9 @@ class Ledger:
 
     def peak(self) -> Bytes:
         """Largest total over all training moments (the checkpoint's own moment included). [byte, (N, S)]"""
-        peak: Bytes = np.maximum.reduce([self.totals[moment] for moment in MOMENTS])
+        peak = np.zeros(self.shape, dtype=np.int64)
+        for moment in MOMENTS:
+            np.maximum(peak, self.totals[moment], out=peak)
         return peak
 
 
@@ -117,6 +119,6 @@ def fill(lines: tuple[Line, ...], context: Context) -> Ledger:
             assert bytes_here.dtype == np.int64 or isinstance(amount, int), f"{line.key}: {bytes_here.dtype}"
             amounts[moment] = bytes_here
             if line.device:
-                totals[moment] = totals[moment] + bytes_here
+                totals[moment] += bytes_here
         rows.append(Row(line, amounts))
     return Ledger(tuple(rows), shape, totals)

@@ -92,10 +92,11 @@ class Partition:
 
     def largest_tensor(self) -> Bytes:
         """Elements of the largest trainable tensor on a stage. [elements, (N, S)]"""
-        sizes = [
-            np.where(item.copies > 0, item.elements, 0) for item in self.local if item.tensor.trainable
-        ] or [np.zeros((1, 1), dtype=np.int64)]
-        return np.broadcast_to(np.maximum.reduce([np.broadcast_to(size, self.shape) for size in sizes]), self.shape)
+        largest = np.zeros(self.shape, dtype=np.int64)
+        for item in self.local:
+            if item.tensor.trainable:
+                np.maximum(largest, item.elements * (item.copies > 0), out=largest)
+        return largest
 
 
 def partition_of(scenario: Scenario) -> Partition:

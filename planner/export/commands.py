@@ -48,6 +48,6 @@ def _torchrun(launch: Launch) -> str:
 
 
 def _accelerate(launch: Launch, config: str) -> str:
-    sizes = ["--num_machines", launch.nodes, "--num_processes", launch.count]
+    sizes: list[str | int] = ["--num_machines", launch.nodes, "--num_processes", launch.count]
     where = '--machine_rank "$NODE_RANK" --main_process_ip "$MASTER_ADDR" --main_process_port "$MASTER_PORT"'
     return f'accelerate launch --config_file "$WORK/{config}" {shell_line(sizes)} {where} {SCRIPT}'

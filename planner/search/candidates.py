@@ -121,7 +121,7 @@ def undominated(hours: Floats, usd: Floats, *ties: Whole) -> Whole:
         return order
     cheapest = np.minimum.accumulate(usd[order])
     leads = np.concatenate([[True], usd[order][1:] < cheapest[:-1]])
-    return order[leads]
+    return np.asarray(order[leads], dtype=np.int64)
 
 
 def wanted(here: Candidates, objective: str) -> Candidates:

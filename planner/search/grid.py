@@ -27,8 +27,8 @@ VIRTUAL_STAGES = (2, 4, 8)
 FSDP = (Engine.FSDP1, Engine.FSDP2)
 SLICE = 65_536
 """Combinations decoded at a time."""
-CELLS = 65_536
-"""Rows · stages of one batch of layouts: what a formula's arrays hold, small enough for the cache."""
+CELLS = 24_576
+"""Rows · stages of one batch of layouts: a third of the cells that overflow the cache, and few calls all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def axes_of(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Axes:
     pipeline = tuple(power for power in POWERS if power <= deepest)
     long = problem.sequence_length >= LONG_SEQUENCE and engine in TENSOR_PARALLEL_ENGINES and architecture is not None
     context = POWERS[:4] if long else (1,)
-    expert = (1,)
+    expert: tuple[int, ...] = (1,)
     if moe is not None and engine is Engine.MEGATRON:
         expert = tuple(power for power in POWERS if moe.experts % power == 0)
     micro = tuple(power for power in POWERS if power <= LARGEST_AUTOMATIC_MICRO_BATCH) if architecture else (1,)

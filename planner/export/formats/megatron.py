@@ -118,12 +118,15 @@ def precision(launch: Launch) -> Arguments:
         raise NotExportable(f"this file has no setting for the precision; it has them for {', '.join(MASTER)}")
     if name.endswith("-mixed"):
         launch.note(f"Megatron keeps 16-bit weights beside an fp32 master copy: {name} here is bf16-master-fp32grad.")
-    return {
+    found: Arguments = {
         "bf16": name.startswith(("bf16", "fp8")),
         "fp16": name.startswith("fp16"),
         "accumulate-allreduce-grads-in-fp32": name not in ("bf16-master", "fp16-master", "fp32"),
         "grad-reduce-in-bf16": name == "bf16-master",
-    } | ({"fp8-format": "hybrid"} if name == "fp8-master" else {})
+    }
+    if name == "fp8-master":
+        found["fp8-format"] = "hybrid"
+    return found
 
 
 def recompute(launch: Launch) -> Arguments:

@@ -165,6 +165,17 @@ def test_megatron_arguments_are_known_words(megatron: dict[str, Any]) -> None:
     assert values["--train-samples"] == str(steps * 16)
 
 
+@pytest.mark.parametrize("key", ["accelerate-fsdp", "accelerate-deepspeed"])
+def test_accelerate_configurations_are_of_known_words(
+    key: str, fsdp: dict[str, Any], deepspeed: dict[str, Any]
+) -> None:
+    for option in (fsdp, deepspeed):
+        (config,) = documents(text_of(key, option))
+        assert set(config) <= known("accelerate-config")
+        for part in ("fsdp_config", "deepspeed_config", "parallelism_config"):
+            assert set(config.get(part, {})) <= known("accelerate")
+
+
 def test_a_name_that_no_release_has_is_noticed(megatron: dict[str, Any]) -> None:
     mutated = text_of("megatron", megatron).replace("--micro-batch-size", "--micro-batchsize")
     assert not {name.removeprefix("--") for name in megatron_values(mutated)} <= known("megatron")
