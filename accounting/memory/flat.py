@@ -41,7 +41,7 @@ def touched_elements(order: FlatOrder, rank: Bytes | None) -> tuple[Bytes, Bytes
 
     def spans(sizes: Sizes, ways: int, asked: int) -> tuple[int, int]:
         held = _spans(sizes, ways)
-        worst = int(np.argmax(held)) if asked < 0 else asked
+        worst = int(np.argmax(held)) if asked < 0 else asked % ways
         return int(held[worst]), worst
 
     return _by_layout(order, wanted, spans)

@@ -106,9 +106,7 @@ def gradients_persist(context: Context) -> bool:
 
 def gradients_on_host(context: Context) -> bool:
     offload = context.recipe.offload
-    return fsdp_offload(context) or (
-        context.recipe.engine is Engine.DEEPSPEED and offload.optimizer is not Place.NONE
-    )
+    return fsdp_offload(context) or (context.recipe.engine is Engine.DEEPSPEED and offload.optimizer is not Place.NONE)
 
 
 def fsdp_offload(context: Context) -> bool:

@@ -85,7 +85,9 @@ def _held(ledger: Ledger, keys: tuple[str, ...]) -> Bytes:
     return total
 
 
-def rank_answer(scenario: Scenario, context: Context, index: int, stage: int) -> tuple[int, list[dict[str, Any]] | None]:
+def rank_answer(
+    scenario: Scenario, context: Context, index: int, stage: int
+) -> tuple[int, list[dict[str, Any]] | None]:
     """(rank of the shard group that the lines speak of, every rank's states or None beyond MOST_LISTED ranks)."""
     worst = int(np.broadcast_to(fullest_rank(context), context.partition.shape)[index, stage])
     ways = ranks_in_shard_group(scenario, index)

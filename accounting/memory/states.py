@@ -11,7 +11,7 @@ from accounting.ledger import LOAD, ByMoment, Line, always
 from accounting.memory.context import Context
 from accounting.memory.gradients import fsdp_offload, full_gradients, gradients
 from accounting.memory.sharding import Cut
-from accounting.optimizer_laws import constant_bytes, paged_bytes, state_bytes
+from accounting.optimizer_laws import constant_bytes, needs_shapes, paged_bytes, state_bytes
 from accounting.units import Bytes
 from accounting.vocabulary import Bucket, Engine, Place
 
@@ -81,8 +81,10 @@ def optimizer_states(context: Context) -> ByMoment:
 
 
 def optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
-    """State bytes of a rank, on the device and on the host. [byte, (N, S)]"""
+    """State bytes of a rank, on the device and on the host; 0 where shapes decide and a bare count has none. [byte, (N, S)]"""
     recipe = context.recipe
+    if recipe.model.inventory is None and needs_shapes(recipe.optimizer):
+        return context.zero, context.zero
     stepped = itemsize(recipe.precision.stepped)
     stated = recipe.precision.optimizer_states
     state_size = itemsize(stated) if stated is not None else None
@@ -113,7 +115,12 @@ def master_bytes(context: Context) -> Bytes:
     """The copy the optimizer steps on; DeepSpeed's partitioned stages clone even fp32 weights. [byte, (N, S)]"""
     recipe = context.recipe
     dtype = recipe.precision.master_weights
-    if dtype is None and recipe.engine is Engine.DEEPSPEED and recipe.zero_stage and recipe.precision.parameters == "fp32":
+    if (
+        dtype is None
+        and recipe.engine is Engine.DEEPSPEED
+        and recipe.zero_stage
+        and recipe.precision.parameters == "fp32"
+    ):
         dtype = "fp32"
     return context.held_bytes(divided=context.law.states, dtype=dtype)
 
@@ -142,10 +149,18 @@ def _shared(part: str) -> Callable[[Context], Bytes]:
 
 
 STATE_LINES: tuple[Line, ...] = (
-    Line("states.parameters", Bucket.PARAMETERS, parameters, dtype=_stored("parameters"), divisor=_shared("parameters")),
+    Line(
+        "states.parameters", Bucket.PARAMETERS, parameters, dtype=_stored("parameters"), divisor=_shared("parameters")
+    ),
     Line("states.frozen_parameters", Bucket.PARAMETERS, frozen_parameters, dtype=lambda context: context.base_dtype),
     Line("states.extra_models", Bucket.PARAMETERS, extra_models, divisor=_shared("parameters")),
     Line("states.gradients", Bucket.GRADIENTS, gradients, dtype=_stored("gradients"), divisor=_shared("gradients")),
-    Line("states.master_weights", Bucket.MASTER_WEIGHTS, master_weights, dtype=_stored("master_weights"), divisor=_shared("states")),
+    Line(
+        "states.master_weights",
+        Bucket.MASTER_WEIGHTS,
+        master_weights,
+        dtype=_stored("master_weights"),
+        divisor=_shared("states"),
+    ),
     Line("states.optimizer", Bucket.OPTIMIZER_STATES, optimizer_states, divisor=_shared("states")),
 )

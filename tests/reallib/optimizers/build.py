@@ -209,7 +209,9 @@ def _quadratic(one: Any, named: Named) -> torch.Tensor:
 
 
 def _plain(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
-    if type(tensor) not in {torch.Tensor, torch.nn.Parameter} and hasattr(tensor, "__tensor_flatten__"):
+    if hasattr(tensor, "_local_tensor"):
+        yield from _plain(tensor._local_tensor)
+    elif type(tensor) not in {torch.Tensor, torch.nn.Parameter} and hasattr(tensor, "__tensor_flatten__"):
         for name in tensor.__tensor_flatten__()[0]:
             yield from _plain(getattr(tensor, name))
     else:

@@ -146,7 +146,8 @@ def test_every_rank_holds_what_was_measured(stage: str, model: str, world: int) 
 
 
 @pytest.mark.parametrize(
-    ("stage", "model", "world"), sorted(row for row in ROUNDS if "ZeroRedundancy" not in row[0] and "offload" not in row[0])
+    ("stage", "model", "world"),
+    sorted(row for row in ROUNDS if "ZeroRedundancy" not in row[0] and "offload" not in row[0]),
 )
 def test_the_answer_speaks_of_a_rank_that_holds_most(stage: str, model: str, world: int) -> None:
     """Parameters and gradients of the answer's lines are the largest of the group."""
