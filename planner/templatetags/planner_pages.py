@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django import template
@@ -50,6 +51,12 @@ def marker_path(shape: str, size: float) -> str:
 def commas(value: int | None) -> str:
     """A whole number with commas."""
     return text.count(value)
+
+
+@register.filter
+def json_text(value: Any) -> str:
+    """A JSON value as people read it."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 @register.filter

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 
 from accounting.facts.optimizers import OPTIMIZERS
 from accounting.facts.precisions import PRESETS
-from accounting.vocabulary import Attention, Engine, RecomputeMode
+from accounting.vocabulary import Attention, Engine, Place, RecomputeMode
 from hardware.choices import DeviceKind, PricingKind, Vendor
 from hardware.models import Accelerator, NodeType, Offer
+from planner.pools.selectors import pool_rows
 from planner.specs.selectors import visible_models
 from planner.teams.models import Team
 from planner.web import words
@@ -19,6 +20,7 @@ from planner.web.format import NBSP
 _GIGABYTES = re.compile(r"(\d)GB\b")
 _KINDS = (DeviceKind.GPU, DeviceKind.TPU, DeviceKind.NPU, DeviceKind.GPU_SLICE, DeviceKind.CPU)
 _VENDORS = tuple(Vendor)
+_PLACES = (Choice("", "stay on the GPU"), Choice(Place.CPU, "host memory"), Choice(Place.NVME, "NVMe"))
 _STAGES = (("0", "0: nothing sharded"), ("1", "1: optimizer"), ("2", "2: + gradients"), ("3", "3: + parameters"))
 
 
@@ -36,6 +38,7 @@ def plan_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
     """The lists of the new-plan form."""
     return _shared(team) | {
         "accelerators": _accelerators(priced=True),
+        "pool": (Choice("", "none: rent"), *(Choice(pool.slug, str(pool)) for pool in pool_rows(team))),
         "pricing": tuple(Choice(str(value), str(label)) for value, label in PricingKind.choices),
         "engines": _named(engine for engine in Engine if engine is not Engine.IDEAL),
         "optimizers": _named(OPTIMIZERS),
@@ -44,6 +47,11 @@ def plan_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
         "zero_stages": tuple(Choice(value, label) for value, label in _STAGES),
         "risk": (Choice("upper", "High end of the likely range"), Choice("expected", "Expected value")),
     }
+
+
+def pool_choices() -> dict[str, tuple[Choice, ...]]:
+    """The lists of the pool form."""
+    return {"accelerator": _accelerators(priced=False), "node_type": _node_types()}
 
 
 def estimate_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
@@ -56,6 +64,8 @@ def estimate_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
         "optimizer": _named(OPTIMIZERS),
         "precision": tuple(Choice(preset, preset) for preset in PRESETS),
         "attention": tuple(Choice(word, word) for word in Attention),
+        "loss": (Choice("", "standard"), Choice("chunked", "chunked"), Choice("fused", "fused")),
+        **dict.fromkeys(("offload_optimizer", "offload_parameters"), _PLACES),
     }
 
 

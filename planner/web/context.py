@@ -21,7 +21,6 @@ from planner.web.summary import (
     TurnedDown,
     change_of,
     device_count,
-    exports_of,
     miss_of,
     provenance_of,
     reasons_against,
@@ -57,7 +56,6 @@ class PlanPage:
     misses: tuple[Miss, ...] = ()
     provenance: tuple[Fact, ...] = ()
     rank: int | None = None
-    exports: tuple[Fact, ...] = ()
     calculator: str | None = None
     """Query of the calculator page for this option; None where its form cannot hold the whole request."""
     closest: str = ""
@@ -103,16 +101,21 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
         options=tuple(option_row(row, reader.names, reader.option_link(row["rank"])) for row in ordered),
         columns=columns,
         order=words.OBJECTIVES.get(str(request.get("objective") or "cost"), "cost"),
-        changes=tuple(change_of(row) for row in answer.get("what_if") or ()),
+        changes=tuple(change_of(row, _best(answer)) for row in answer.get("what_if") or ()),
         provenance=provenance_of(answer),
         rank=option.get("rank"),
-        exports=exports_of(option, answer.get("id")),
         calculator=calculator_query(estimate),
         assumptions=_together("assumptions", answer, explained),
         warnings=_together("warnings", answer, explained),
         turned_down=rows,
         turned_down_total=total,
     )
+
+
+def _best(answer: Json) -> Json:
+    """The estimate request that what-if rows change."""
+    estimate: Json = (answer.get("recommendation") or {}).get("estimate") or {}
+    return estimate
 
 
 def _infeasible(request: Json, answer: Json, reader: Reader) -> PlanPage:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import update_wrapper
 from typing import Any, Concatenate, ParamSpec
 
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -19,8 +19,13 @@ from planner.teams.selectors import Actor, actor_of_session
 PLACES = (
     ("Plans", "web:plans"),
     ("Calculator", "web:calculator"),
+    ("Hardware", "web:hardware"),
+    ("Models", "web:models"),
+    ("Validations", "web:validations"),
     ("API", "api:docs"),
 )
+TEAM_KEY = "team"
+"""Where the session keeps the slug of the team a person acts for."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,20 @@ Parameters = ParamSpec("Parameters")
 View = Callable[Concatenate[HttpRequest, Actor, Parameters], HttpResponse]
 
 
+def acting(request: HttpRequest, user: User) -> Actor | None:
+    """The person in the team they chose, else in their first."""
+    chosen = request.session.get(TEAM_KEY)
+    return (actor_of_session(user, chosen) if chosen else None) or actor_of_session(user)
+
+
 def door(need: str) -> Callable[[View[Parameters]], Callable[Concatenate[HttpRequest, Parameters], HttpResponse]]:
     """Let a view in for people who are signed in and whose role in their team allows `need`."""
 
     def wrap(view: View[Parameters]) -> Callable[Concatenate[HttpRequest, Parameters], HttpResponse]:
         def enter(request: HttpRequest, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> HttpResponse:
-            if not isinstance(request.user, AbstractUser):
+            if not isinstance(request.user, User):
                 return redirect_to_login(request.get_full_path(), reverse("web:login"))
-            actor = actor_of_session(request.user)
+            actor = acting(request, request.user)
             try:
                 if actor is None:
                     raise Forbidden("You are in no team yet. An administrator adds you to one.")

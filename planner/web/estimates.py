@@ -72,7 +72,7 @@ def calculator_page(posted: QueryDict, team: Team, lists: Any, names: Any, root:
     """Read the address, answer it; faults stand at their fields."""
     if "accelerator" not in posted:
         return CalculatorPage(bind(None, ESTIMATE_ROWS, lists))
-    posted = _filled(posted)
+    posted = filled(posted)
     payload, unread = payload_from(posted, ESTIMATE_ROWS)
     try:
         answer = answer_of(payload, team)
@@ -92,7 +92,7 @@ def calculator_page(posted: QueryDict, team: Team, lists: Any, names: Any, root:
     )
 
 
-def _filled(posted: QueryDict) -> QueryDict:
+def filled(posted: QueryDict) -> QueryDict:
     """An address that leaves fields out means what the empty form shows for them."""
     whole = posted.copy()
     for row in ESTIMATE_ROWS:

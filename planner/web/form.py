@@ -15,6 +15,7 @@ from typing import Any
 from django.http import QueryDict
 
 from planner.errors import Fault
+from planner.web.form_more import leftover, merged
 from planner.web.form_rows import EXAMPLES, MODEL_KINDS, MODEL_ROWS, FieldRow
 
 LARGEST_EXPONENT = 30
@@ -97,12 +98,26 @@ def read_number(typed: str) -> int | float | str:
 def payload_from(posted: QueryDict, rows: Sequence[FieldRow]) -> tuple[dict[str, Any], list[Fault]]:
     """The request a form of `rows` means, and what could not even be read as JSON."""
     faults: list[Fault] = []
-    payload: dict[str, Any] = {"model": _model(posted, faults)}
+    payload = fields_from(posted, rows, {"model": _model(posted, faults)}, faults)
+    return payload, faults
+
+
+def fields_from(
+    posted: QueryDict, rows: Sequence[FieldRow], payload: dict[str, Any], faults: list[Fault]
+) -> dict[str, Any]:
+    """The members that the fields of `rows` fill, put into `payload`."""
+    more: Any = {}
     for row in rows:
         value = _read(row, posted)
-        if value is not None or row.nullable:
+        if row.pointer == "":
+            more = value or {}
+        elif value is not None or row.nullable:
             _put(payload, row.pointer, value)
-    return payload, faults
+    if not isinstance(more, Mapping):
+        faults.append(Fault("/more", "not_json", 'this is no JSON object; write {"member": value} or leave it empty'))
+        return payload
+    whole: dict[str, Any] = merged(payload, more)
+    return whole
 
 
 def _model(posted: QueryDict, faults: list[Fault]) -> Any:
@@ -203,24 +218,26 @@ def field_of(pointer: str, kind: str, rows: Sequence[FieldRow]) -> FieldRow | No
     """The field whose member holds `pointer`: the longest one that is a whole part of it."""
     if pointer == "/model" or pointer.startswith("/model/"):
         return MODEL_ROWS[MODEL_KINDS.index(kind)]
-    held = [row for row in rows if pointer == row.pointer or pointer.startswith(f"{row.pointer}/")]
+    own = [row for row in rows if row.pointer]
+    held = [row for row in own if pointer == row.pointer or pointer.startswith(f"{row.pointer}/")]
     if held:
         return max(held, key=lambda row: len(row.pointer))
     # A whole group is missing or wrong: its first field is where people can put that right.
-    return next((row for row in rows if pointer and row.pointer.startswith(f"{pointer}/")), None)
+    group = next((row for row in own if pointer and row.pointer.startswith(f"{pointer}/")), None)
+    return group or next((row for row in rows if pointer and not row.pointer), None)
 
 
 def _with_place(fault: Fault, row: FieldRow) -> str:
     """A fault inside a pasted file says where in it."""
     inside = fault.pointer[len(row.pointer) :].strip("/")
-    return f"{inside}: {fault.detail}" if inside and row.kind == "json" else fault.detail
+    return f"{inside}: {fault.detail}" if inside and (row.kind == "json" or not row.pointer) else fault.detail
 
 
 def start_from(request: Mapping[str, Any], rows: Sequence[FieldRow]) -> dict[str, str | tuple[str, ...]]:
     """The form filled from an earlier request, so that one thing can be changed."""
     found: dict[str, str | tuple[str, ...]] = dict(_start_model(request.get("model")))
     for row in rows:
-        value = _member(request, row.pointer)
+        value = _member(request, row.pointer) if row.pointer else None
         if value is None:
             continue
         if row.kind in _MANY:
@@ -233,7 +250,16 @@ def start_from(request: Mapping[str, Any], rows: Sequence[FieldRow]) -> dict[str
             found[row.name] = f"{value * _PER_CENT:g}"
         else:
             found[row.name] = str(value)
-    return found
+    more = leftover(request, payload_from(_as_sent(found), rows)[0])
+    return found | ({"more": json.dumps(more, ensure_ascii=False)} if more else {})
+
+
+def _as_sent(start: Start) -> QueryDict:
+    """A start as a browser would send it back."""
+    sent = QueryDict(mutable=True)
+    for name, value in start.items():
+        sent.setlist(name, list(value) if isinstance(value, tuple) else [value])
+    return sent
 
 
 def _start_model(model: object) -> dict[str, str]:

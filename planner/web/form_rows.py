@@ -59,6 +59,7 @@ PLAN_ROWS: tuple[FieldRow, ...] = (
     FieldRow("objective", "/objective", "text", "Prefer", "", "cost"),
     FieldRow("accelerators", "/hardware/accelerators", "list", "GPUs to consider", "None ticked means any."),
     FieldRow("max_count", "/hardware/max_count", "whole", "Most GPUs", "", "64"),
+    FieldRow("pool", "/hardware/pool", "text", "Pool of the team", "GPUs you already have, at your own price."),
     FieldRow("pricing", "/hardware/pricing", "list", "Pricing", "", ("on-demand",)),
     FieldRow("engines", "/engines", "list", "Engines", "None ticked means any.", ("fsdp2", "deepspeed")),
     FieldRow("optimizers", "/optimizers", "list", "Optimizer", "None ticked means adamw.", ("adamw",)),
@@ -77,6 +78,7 @@ PLAN_ROWS: tuple[FieldRow, ...] = (
         "Empty: any, flagged by age.",
     ),
     FieldRow("options", "/options", "whole", "Options to list", "", "10"),
+    FieldRow("more", "", "object", "More of the request, as JSON", "Members without a field of their own."),
 )
 
 ESTIMATE_ROWS: tuple[FieldRow, ...] = (
@@ -100,12 +102,29 @@ ESTIMATE_ROWS: tuple[FieldRow, ...] = (
     FieldRow("ep", "/parallelism/ep", "whole", "Expert parallel"),
     FieldRow("vpp", "/parallelism/vpp", "whole", "Virtual stages"),
     FieldRow("offer", "/hardware/offer", "object", "Offer, as JSON", "Whose price is used; empty: the cheapest."),
+    FieldRow("loss", "/options/loss", "text", "Loss kernel"),
+    FieldRow("offload_optimizer", "/offload/optimizer", "text", "Optimizer states to"),
+    FieldRow("offload_parameters", "/offload/parameters", "text", "Parameters to"),
+    FieldRow("adapter", "/adapter", "object", "Adapter, as JSON", '{"method": "lora", "rank": 16}'),
     FieldRow("headroom", "/headroom", "percent", "Keep free, %", "Part of the card that must stay empty.", "5"),
+    FieldRow("more", "", "object", "More of the request, as JSON", "Members without a field of their own."),
+)
+
+POOL_ROWS: tuple[FieldRow, ...] = (
+    FieldRow("slug", "/slug", "text", "Slug", "How requests name it: our-h100."),
+    FieldRow("name", "/name", "text", "Name", "For people."),
+    FieldRow("accelerator", "/accelerator", "text", "GPU"),
+    FieldRow("node_type", "/node_type", "text", "Node type", "The machine the GPUs are in."),
+    FieldRow("count", "/count", "whole", "GPUs", "All of them, not per node."),
+    FieldRow(
+        "usd_per_device_hour", "/usd_per_device_hour", "number", "USD per GPU-hour", "Your own price; empty: unknown."
+    ),
 )
 
 FOLDED = frozenset(
     ("zero_stages", "recompute", "tp", "pp", "micro_batch_sizes", "risk", "max_price_age_days", "options")
-    + ("node_type", "global_batch_size", "dp_replicate", "dp_shard", "cp", "ep", "vpp", "offer")
+    + ("node_type", "global_batch_size", "dp_replicate", "dp_shard", "cp", "ep", "vpp", "offer", "more")
+    + ("loss", "offload_optimizer", "offload_parameters", "adapter")
 )
 """Fields in a fold of their page."""
 

@@ -108,15 +108,20 @@ def _how(lines: Sequence[Json], bucket: str, phase: str) -> str:
     if not here:
         return ""
     largest = max(here, key=lambda line: _size(line, phase))
-    kind = [str(largest["dtype"])] if largest.get("dtype") else []
-    if (largest.get("divisor") or 1) > 1:
-        kind.append(f"\u00f7 {largest['divisor']:,}")
-    parts = [" ".join(kind)] if kind else []
-    parts += [str(largest["note"]).rstrip(".")] if largest.get("note") else []
+    parts = [str(largest["how"])] if largest.get("how") else _in_words(largest)
     more = len([line for line in here if line is not largest and _size(line, phase)])
     if more:
         parts.append(f"and {more} more line{'' if more == 1 else 's'}")
     return " \u00b7 ".join(parts)
+
+
+def _in_words(line: Json) -> list[str]:
+    """A line without a count of its own: its type, its divisor, its rule."""
+    kind = [str(line["dtype"])] if line.get("dtype") else []
+    if (line.get("divisor") or 1) > 1:
+        kind.append(f"\u00f7 {line['divisor']:,}")
+    parts = [" ".join(kind)] if kind else []
+    return parts + ([str(line["note"]).rstrip(".")] if line.get("note") else [])
 
 
 def _size(line: Json, phase: str) -> int:

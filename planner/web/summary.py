@@ -8,6 +8,8 @@ from datetime import date
 
 from planner.web import format as text
 from planner.web import words
+from planner.web.calculator_link import calculator_query
+from planner.web.changed import changed_estimate
 from planner.web.ledger import Fact
 from planner.web.options import memory_of
 from planner.web.verdict import machine
@@ -43,6 +45,8 @@ class Change:
     tone: str
     tag: str
     becomes: str = ""
+    calculator: str | None = None
+    """Query of the calculator with this change made; None where no request says it."""
 
 
 @dataclass(frozen=True)
@@ -135,7 +139,7 @@ def reasons_against(lines: Sequence[object]) -> list[Reason]:
 _FIT_TAGS = {True: ("ok", "\u2713 fits"), False: ("bad", "\u2715 does not fit"), None: ("warn", "? not known")}
 
 
-def change_of(row: Json) -> Change:
+def change_of(row: Json, base: Json) -> Change:
     """One change against the first option: differences, with signs."""
     tone, tag = _FIT_TAGS[row.get("fits")]
     return Change(
@@ -145,6 +149,7 @@ def change_of(row: Json) -> Change:
         usd=text.money_difference(row.get("usd")),
         tone=tone,
         tag=tag,
+        calculator=calculator_query(changed_estimate(row, base) or {}),
     )
 
 
@@ -160,6 +165,7 @@ def way_out_of(row: Json, names: Mapping[str, str]) -> Change:
         tone=tone,
         tag=tag,
         becomes=", ".join((machine(estimate, names), words.sharding(estimate))) if estimate else "",
+        calculator=calculator_query(estimate),
     )
 
 
@@ -205,11 +211,3 @@ def provenance_of(answer: Json) -> tuple[Fact, ...]:
         ("Request", str(known.get("request_digest") or "")[:8] or None),
     )
     return tuple(Fact(name, str(value)) for name, value in facts if value is not None)
-
-
-def exports_of(option: Json, plan_id: object) -> tuple[Fact, ...]:
-    """Export links of an option, by format; an answer holds them relative to its plan's own address."""
-    links = option.get("exports") or {}
-    if plan_id is None or not isinstance(links, Mapping):
-        return ()
-    return tuple(Fact(str(name), f"/api/v1/plans/{plan_id}/{link}") for name, link in links.items())

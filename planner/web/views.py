@@ -10,6 +10,7 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_http_methods, require_POST, require_safe
 
@@ -19,17 +20,24 @@ from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.selectors import plan_of, plans_of
 from planner.requests import context_for, read_plan
 from planner.teams.selectors import PLAN, READ, Actor
+from planner.validation.kinds import KINDS
 from planner.web import choices, words
 from planner.web import theme as themes
+from planner.web.changed import plan_with
 from planner.web.context import PlanPage, Reader, option_page, plan_page
 from planner.web.door import door, show
 from planner.web.estimates import answer_of, calculator_page, copies, together
+from planner.web.explain_views import CLOSEST, explain_base
 from planner.web.form import bind, payload_from, start_from
 from planner.web.form_rows import PLAN_ROWS
+from planner.web.home import accuracy, spending_of
 from planner.web.listing import plan_rows
 from planner.web.waiting import Waiting, waiting_of
 
 PER_PAGE = 25
+NEEDS_MORE = ("import", "convergence")
+"""Kinds of measurement that ask for more than an option."""
+_FEW_DIGITS = 4
 STOP_POLLING = 286
 """htmx's status for "this was the last poll"."""
 
@@ -50,6 +58,8 @@ def plans(request: HttpRequest, actor: Actor) -> HttpResponse:
         "statuses": [(value, words.STATUS_WORDS[value][2]) for value in PlanStatus.values],
         "any": page.paginator.count > 0 or plans_of(actor.team).exists(),
         "may_plan": PLAN in actor.allowed,
+        "spending": spending_of(actor.team, timezone.now()),
+        "accuracy": accuracy(),
     }
     return show(request, actor, "plans.html", context)
 
@@ -77,10 +87,19 @@ def plan_new(request: HttpRequest, actor: Actor) -> HttpResponse:
 def _start(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     """What the form starts with: an earlier plan of the team where the address names one."""
     earlier = request.GET.get("from", "")
+    named = {"accelerators": (request.GET.get("gpu", ""),), "model": request.GET.get("model", "")}
+    if not earlier:
+        return {row.name: row.start for row in PLAN_ROWS} | named
     try:
-        return start_from(json.loads(plan_of(actor.team, UUID(earlier)).request), PLAN_ROWS)
+        run = plan_of(actor.team, UUID(earlier))
     except (ValueError, NotFound):
         return {}
+    asked = json.loads(run.request)
+    changes = (json.loads(run.answer).get("what_if") or []) if run.answer else []
+    wanted = request.GET.get("change", "")
+    if wanted.isdecimal() and len(wanted) < _FEW_DIGITS and int(wanted) < len(changes):
+        asked = plan_with(asked, changes[int(wanted)])
+    return start_from(asked, PLAN_ROWS)
 
 
 @require_safe
@@ -144,6 +163,8 @@ def _frame_of(request: HttpRequest, actor: Actor, run: PlanRun, page: PlanPage |
         "waiting": waiting,
         "copy": copies(asked, request.build_absolute_uri("/")),
         "may_plan": PLAN in actor.allowed,
+        "kinds": [kind for kind in KINDS.values() if kind.name not in NEEDS_MORE],
+        "explain_base": explain_base(run, (page.rank or CLOSEST) if page else CLOSEST),
     }
 
 
@@ -164,7 +185,12 @@ def calculator(request: HttpRequest, actor: Actor) -> HttpResponse:
     lists, names = choices.estimate_choices(actor.team), choices.accelerator_names()
     page = calculator_page(request.GET, actor.team, lists, names, root)
     status = 422 if page.form.summary else 200
-    context = {"page": page, "form": page.form}
+    context = {
+        "page": page,
+        "form": page.form,
+        "explain_base": reverse("web:calculator-explain", args=["x"]).removesuffix("x/"),
+        "explain_query": f"?{request.GET.urlencode()}",
+    }
     return show(request, actor, "calculator.html", context, place="Calculator", status=status)
 
 

@@ -20,7 +20,24 @@ const stepOption = (by) => {
   if (next) next.focus();
 };
 
+// The explain panel: its heading takes the focus when it opens, and the number gets it back on Escape.
+let opener = null;
+document.addEventListener("htmx:beforeRequest", (event) => { if (event.target.matches("a.num")) opener = event.target; });
+document.addEventListener("htmx:afterSwap", (event) => {
+  if (event.detail.target.id !== "panel") return;
+  const heading = document.getElementById("explained");
+  if (heading) heading.focus();
+});
+const closePanel = () => {
+  const panel = document.getElementById("panel");
+  if (!panel || !opener) return;
+  panel.replaceChildren();
+  opener.focus();
+  opener = null;
+};
+
 const keys = {
+  Escape: closePanel,
   n: () => { const link = document.querySelector("[data-key=n]"); if (link) link.click(); },
   "/": () => { const field = document.querySelector("[data-key='/']"); if (field) field.focus(); },
   j: () => stepOption(1),

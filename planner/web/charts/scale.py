@@ -49,3 +49,9 @@ def linear_step(length: float) -> float:
     if length <= large:
         return 20.0
     return 40.0 * math.ceil(length / 400)
+
+
+def nice_step(length: float) -> float:
+    """1, 2 or 5 times a power of ten: about five of them cover `length`."""
+    power = 10.0 ** math.floor(math.log10(length / 5))
+    return next(step * power for step in (1, 2, 5, 10) if length / (step * power) <= 5)  # noqa: PLR2004

@@ -10,6 +10,7 @@ from django.http import QueryDict
 from planner.errors import Fault
 from planner.web.calculator_link import calculator_query
 from planner.web.form import bind, payload_from, read_number, start_from
+from planner.web.form_more import leftover
 from planner.web.form_rows import ESTIMATE_ROWS, PLAN_ROWS
 from tests.planner.web import answers
 
@@ -99,8 +100,8 @@ def test_faults_stand_at_their_fields_and_typed_values_stay() -> None:
     assert form.fields["tokens"].messages == ("not a whole number",)
     assert form.fields["tokens"].value == "many"
     assert form.fields["accelerators"].messages == ("unknown GPU",)
-    assert [row[0] for row in form.summary] == ["model", "tokens", "accelerators", ""]
-    assert form.summary[-1][1] == "/goodput/restart_seconds"
+    assert [row[0] for row in form.summary] == ["model", "tokens", "accelerators", "more"]
+    assert form.fields["more"].messages == ("goodput/restart_seconds: elsewhere",)
 
 
 def test_fault_inside_a_pasted_config_names_its_place() -> None:
@@ -125,12 +126,45 @@ def test_earlier_request_fills_the_form_and_gives_itself_again() -> None:
     assert again["hardware"]["accelerators"] == answers.PLAN_REQUEST["hardware"]["accelerators"]
 
 
-def test_calculator_link_holds_the_whole_request_or_is_not_offered() -> None:
-    request = answers.estimate_request()
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"options": {"loss": "fused", "gradient_as_bucket_view": True}},
+        {"adapter": {"method": "lora", "rank": 16}},
+        {"optimizer": {"name": "adamw", "options": {"foreach": False}}},
+        {"recompute": {"mode": "full", "every": 2}},
+        {"model": {"architecture": {"layers": 2, "hidden_size": 8}}},
+        {"extra_models": [{"model": "llama-3-8b", "role": "reference"}]},
+    ],
+)
+def test_calculator_link_holds_the_whole_request(more: dict[str, object]) -> None:
+    request = answers.estimate_request() | more
     query = calculator_query(request)
     assert query is not None
-    again, _ = payload_from(QueryDict(query), ESTIMATE_ROWS)
-    assert again["batch"] == request["batch"]
-    assert again["hardware"] == request["hardware"]
-    assert calculator_query(request | {"options": {"loss": "fused"}}) is None
-    assert calculator_query(request | {"adapter": {"method": "lora", "rank": 16}}) is None
+    again, unread = payload_from(QueryDict(query), ESTIMATE_ROWS)
+    assert unread == []
+    assert leftover(request, again) == {}
+    assert leftover(again, request) == {}
+
+
+def test_calculator_link_too_long_for_an_address_is_not_offered() -> None:
+    assert calculator_query(answers.estimate_request() | {"model": {"config": {"x": "y" * 9000}}}) is None
+
+
+def test_earlier_plan_keeps_what_the_form_has_no_field_for() -> None:
+    request = answers.PLAN_REQUEST | {"goodput": {"restart_seconds": 60}, "hardware": {"providers": ["lambda"]}}
+    start = start_from(request, PLAN_ROWS)
+    assert json.loads(str(start["more"])) == {"goodput": {"restart_seconds": 60}, "hardware": {"providers": ["lambda"]}}
+    data = posted(**{name: list(value) if isinstance(value, tuple) else value for name, value in start.items()})
+    again, unread = payload_from(data, PLAN_ROWS)
+    assert unread == []
+    assert again["goodput"] == {"restart_seconds": 60}
+    assert again["hardware"]["providers"] == ["lambda"]
+
+
+@pytest.mark.parametrize("typed", ["{", "[1]", "3", '"text"'])
+def test_more_that_is_no_object_is_a_fault_at_its_field(typed: str) -> None:
+    _, unread = payload_from(posted(model="m", more=typed), PLAN_ROWS)
+    assert [fault.pointer for fault in unread] == ["/more"]
+    assert bind(posted(more=typed), PLAN_ROWS, {}, unread).fields["more"].messages
