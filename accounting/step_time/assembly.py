@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ from accounting.partition import LocalTensor
 from accounting.step_time import shards
 from accounting.step_time.blocks import Block, Ends, block_times, end_times
 from accounting.step_time.clock import Clock
+from accounting.step_time.once import local_parameters, once_a_step
 from accounting.step_time.pipeline import Pipeline, exchange, pipeline_times
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Step:
     """What one optimizer step is made of. Columns (N, 1)."""
 
@@ -38,6 +40,16 @@ class Step:
     first: Floats
     """1 where the slowest stage is the first."""
     last: Floats
+
+    @cached_property
+    def stepped(self) -> Floats:
+        """Trainable parameters the busiest rank steps on."""
+        return local_parameters(self)
+
+    @cached_property
+    def once(self) -> tuple[Floats, Floats]:
+        """Exposed gathers and reductions outside the blocks' windows. [second]"""
+        return once_a_step(self)
 
     def over_blocks(self, value: Callable[[Block], Floats]) -> Floats:
         """A block's value summed over the slowest stage's blocks."""

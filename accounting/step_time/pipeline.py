@@ -9,6 +9,7 @@ import numpy as np
 
 from accounting.step_time.clock import Clock
 from accounting.step_time.network import Collective, collective_seconds, group_of, traffic_of
+from accounting.step_time.stages import slowest, total
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 from accounting.vocabulary import Engine, Schedule
@@ -46,12 +47,11 @@ def pipeline_times(clock: Clock, stages: Floats) -> Pipeline:
     interleaved. Source: Narayanan 2021 §2.2; Huang 2019 (GPipe).
     """
     recipe, layout = clock.scenario.recipe, clock.scenario.layout
-    stage = np.argmax(stages, axis=1, keepdims=True)
-    slowest = np.take_along_axis(stages, stage, axis=1)
-    others = stages.sum(axis=1, keepdims=True) - slowest
+    longest, stage = slowest(stages)
+    others = total(stages) - longest
     virtual = np.where(layout.pp > 1, np.maximum(layout.vpp, 1), 1)
     bubble = np.maximum(others, 0.0) * _BUBBLE[recipe.schedule] / virtual
-    return Pipeline(slowest=slowest, stage=stage, bubble=np.where(layout.pp > 1, bubble, 0.0))
+    return Pipeline(slowest=longest, stage=stage, bubble=np.where(layout.pp > 1, bubble, 0.0))
 
 
 def exchange(clock: Clock) -> tuple[Floats, Traffic]:

@@ -37,17 +37,17 @@ def host_micro_batches(step: Step) -> Floats:
 def gather_step(step: Step) -> Floats:
     """Gathers of weights outside the blocks' windows: once a step, or the root's own every time. [second, (N, 1)]
 
-    Source: Rajbhandari 2020 §7; Zhao 2023 §3.3; `once_a_step`.
+    Source: Rajbhandari 2020 §7; Zhao 2023 §3.3; `once.once_a_step`.
     """
-    return once_a_step(step)[0]
+    return step.once[0]
 
 
 def reduce_step(step: Step) -> Floats:
     """Reductions of gradients outside the blocks' windows: what the last backward does not hide. [second, (N, 1)]
 
-    Source: Rajbhandari 2020 §7; `once_a_step`.
+    Source: Rajbhandari 2020 §7; `once.once_a_step`.
     """
-    return once_a_step(step)[1]
+    return step.once[1]
 
 
 def optimizer_update(step: Step) -> Floats:
@@ -55,7 +55,7 @@ def optimizer_update(step: Step) -> Floats:
 
     Source: `update.optimizer_bytes`.
     """
-    return update_seconds(step.clock, local_parameters(step))
+    return update_seconds(step.clock, step.stepped)
 
 
 def host_step(step: Step) -> Floats:
@@ -68,7 +68,7 @@ def offload_optimizer(step: Step) -> Floats:
 
     Source: Ren 2021 (ZeRO-Offload) §4; `update.offloaded_update_seconds`.
     """
-    return offloaded_update_seconds(step.clock, local_parameters(step))
+    return offloaded_update_seconds(step.clock, step.stepped)
 
 
 def offload_parameters(step: Step) -> Floats:
@@ -118,7 +118,7 @@ def host_bytes(step: Step) -> Floats:
     """Bytes a device moves to and from its host in a step: offloaded optimizer, weights, activations. [byte, (N, 1)]"""
     clock = step.clock
     passes = parameter_offload_bytes(clock, _gathered(step), 2) + activation_offload_bytes(clock, step.stage_blocks)
-    return offloaded_update_bytes(clock, local_parameters(step)) + clock.micro_batches * passes
+    return offloaded_update_bytes(clock, step.stepped) + clock.micro_batches * passes
 
 
 def _gathered(step: Step) -> Floats:
@@ -128,52 +128,3 @@ def _gathered(step: Step) -> Floats:
 def _busy(step: Step) -> Floats:
     """What of the blocks' computation can hide a transfer, per micro-batch. [second, (N, 1)]"""
     return step.over_blocks(lambda b: b.forward + b.backward) * step.clock.engine.overlap
-
-
-def local_parameters(step: Step) -> Floats:
-    """Trainable parameters the busiest rank steps on: the largest stage's, over the shard group. [(N, 1)]"""
-    partition, held = step.clock.partition, step.clock.partition.kind_layers
-    dense = sum(
-        (item.elements * item.copies for item in partition.local if item.unit < 0 and item.tensor.trainable),
-        np.zeros((1, 1), dtype=np.int64),
-    ).astype(np.float64)
-    experts = np.zeros((1, 1))
-    for blocks, shard in zip(held, step.sharded, strict=True):
-        weights = shard.moves.weights
-        dense = dense + blocks * weights.trainable
-        if weights.trainable_experts is not None:
-            experts = experts + blocks * weights.trainable_experts
-    sharded = step.policy.sharded
-    local = dense / (partition.shard_group if sharded else 1)
-    local = local + experts / (partition.expert_shard_group if sharded else 1)
-    busiest: Floats = np.broadcast_to(local, partition.shape).max(axis=1, keepdims=True)
-    return busiest
-
-
-def once_a_step(step: Step) -> tuple[Floats, Floats]:
-    """(exposed gathers, exposed reductions) outside the blocks' windows. [second, (N, 1)]
-
-    Engines that move every micro-batch: the root's own gathers and reduction each time. Once-a-step
-    engines: all gathers, and the reductions less what the last micro-batch's backward hides; the root's are exposed.
-    Source: Rajbhandari 2020 §7; Zhao 2023 §3.3.
-    """
-    clock, policy, root = step.clock, step.policy, step.root
-    m = clock.micro_batches
-    if policy.gathers_per_micro_batch:
-        gather = m * policy.root_gathers_per_micro_batch * root.gather
-    else:
-        gather = policy.gathers_per_step * (root.gather + step.over_shards(lambda s: s.moves.gather))
-    if policy.reduces_every_micro_batch:
-        return gather, m * root.reduce
-    blocks, window = step.over_shards(lambda s: s.moves.reduce), step.over_blocks(lambda b: b.backward)
-    if policy.sharded:
-        window = window * clock.engine.sharded_overlap
-        gather = gather + single_tensors(step)
-    hidden = np.minimum(clock.engine.overlap * window, blocks)
-    return gather, root.reduce + blocks - hidden + clock.engine.contention * hidden
-
-
-def single_tensors(step: Step) -> Floats:
-    """Host time of gathering a stage's tensors one by one, once a step. [second, (N, 1)]"""
-    several = step.groups.shard.size > 1
-    return np.where(several, step.stage_blocks * step.clock.engine.host_shard_seconds, 0.0)

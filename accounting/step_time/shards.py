@@ -191,14 +191,19 @@ def gather_seconds(clock: Clock, weights: Weights, groups: Groups) -> Floats:
 
 
 def reduce_seconds(clock: Clock, weights: Weights, groups: Groups, policy: Policy) -> Floats:
-    """One reduction of their gradients: reduce-scatter then all-reduce over the copies, or one all-reduce. [second]"""
+    """One reduction of their gradients: reduce-scatter then all-reduce over the copies, or one all-reduce. [second]
+
+    FSDP reduces one block over the copies beside the next one's scatter, on a stream of its own: the longer counts.
+    """
     sizes = (weights.reduced, weights.reduced_experts)
     if not policy.sharded:
         both = (groups.whole, groups.whole_experts)
         return _over_both(clock, Collective.ALL_REDUCE, sizes, both) / clock.engine.link_efficiency
     seconds = _over_both(clock, Collective.REDUCE_SCATTER, sizes, (groups.shard, groups.expert_shard))
     copies = collective_seconds(clock, Collective.ALL_REDUCE, _shard_bytes(weights, groups), groups.replicate)
-    return (seconds + copies) / clock.engine.link_efficiency
+    beside = clock.scenario.recipe.engine in _FSDP
+    both = np.maximum(seconds, copies) if beside else seconds + copies
+    return both / clock.engine.link_efficiency
 
 
 def _shard_bytes(weights: Weights, groups: Groups) -> Floats:

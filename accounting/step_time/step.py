@@ -11,6 +11,7 @@ from accounting.step_time import shards
 from accounting.step_time.assembly import Step, assemble
 from accounting.step_time.clock import Clock, clock_of
 from accounting.step_time.rows import host_bytes, jitter, step_rows
+from accounting.step_time.stages import total
 from accounting.step_time.terms import micro_batch_rows
 from accounting.step_time.timing import PARTS, TimeRow, Timing, unknown_timing
 from accounting.step_time.traffic import Traffic, whole
@@ -91,7 +92,7 @@ def _flops(step: Step) -> tuple[Floats, Floats]:
     ranks = clock.scenario.layout.count / clock.scenario.layout.pp
     forward, again = partition.is_last.any(axis=1, keepdims=True) * step.ends.head_flops, np.zeros_like(clock.tokens)
     for held, block in zip(partition.kind_layers, step.blocks, strict=True):
-        layers = held.sum(axis=1, keepdims=True)
+        layers = total(held)
         forward = forward + layers * block.model_flops
         again = again + layers * block.recomputed_flops
     model = 3 * forward * clock.micro_batches * ranks

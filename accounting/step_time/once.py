@@ -1,0 +1,61 @@
+"""Once a step: how many parameters the busiest rank steps on, and what of the shards' traffic nothing hides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from accounting.step_time.stages import largest
+from accounting.units import Floats
+
+if TYPE_CHECKING:
+    from accounting.step_time.assembly import Step
+
+
+def local_parameters(step: Step) -> Floats:
+    """Trainable parameters the busiest rank steps on: the largest stage's, over the shard group. [(N, 1)]"""
+    partition, held = step.clock.partition, step.clock.partition.kind_layers
+    dense = sum(
+        (item.elements * item.copies for item in partition.local if item.unit < 0 and item.tensor.trainable),
+        np.zeros((1, 1), dtype=np.int64),
+    ).astype(np.float64)
+    experts = np.zeros((1, 1))
+    for blocks, shard in zip(held, step.sharded, strict=True):
+        weights = shard.moves.weights
+        dense = dense + blocks * weights.trainable
+        if weights.trainable_experts is not None:
+            experts = experts + blocks * weights.trainable_experts
+    sharded = step.policy.sharded
+    local = dense / (partition.shard_group if sharded else 1)
+    local = local + experts / (partition.expert_shard_group if sharded else 1)
+    return largest(np.broadcast_to(local, partition.shape))
+
+
+def once_a_step(step: Step) -> tuple[Floats, Floats]:
+    """(exposed gathers, exposed reductions) outside the blocks' windows. [second, (N, 1)]
+
+    Engines that move every micro-batch: the root's own gathers and reduction each time. Once-a-step
+    engines: all gathers, and the reductions less what the last micro-batch's backward hides; the root's are exposed.
+    Source: Rajbhandari 2020 §7; Zhao 2023 §3.3.
+    """
+    clock, policy, root = step.clock, step.policy, step.root
+    m = clock.micro_batches
+    if policy.gathers_per_micro_batch:
+        gather = m * policy.root_gathers_per_micro_batch * root.gather
+    else:
+        gather = policy.gathers_per_step * (root.gather + step.over_shards(lambda s: s.moves.gather))
+    if policy.reduces_every_micro_batch:
+        return gather, m * root.reduce
+    blocks, window = step.over_shards(lambda s: s.moves.reduce), step.over_blocks(lambda b: b.backward)
+    if policy.sharded:
+        window = window * clock.engine.sharded_overlap
+        gather = gather + single_tensors(step)
+    hidden = np.minimum(clock.engine.overlap * window, blocks)
+    return gather, root.reduce + blocks - hidden + clock.engine.contention * hidden
+
+
+def single_tensors(step: Step) -> Floats:
+    """Host time of gathering a stage's tensors one by one, once a step. [second, (N, 1)]"""
+    several = step.groups.shard.size > 1
+    return np.where(several, step.stage_blocks * step.clock.engine.host_shard_seconds, 0.0)
