@@ -73,6 +73,7 @@ CONSTRAINTS = Record(
         "memory_headroom": Member(Number(0, 0.99), default=0.05),
         "risk": Member(Word(RISKS), default="upper"),
         "max_price_age_days": Member(Whole(0, 36_500), nullable=True),
+        "min_tokens_per_second": Member(Number(0, 1e15), nullable=True, help="of all devices together"),
     }
 )
 GOODPUT = Record(

@@ -112,10 +112,16 @@ def _reasons(
     fastest = None if quickest is None else shown.ranking.candidate(quickest)
     against = why_not(problem, found, best, misses) + faster(fastest, best)
     return {
-        "why": why(problem, found, best, rival),
+        "why": why(problem, found, best, rival, _waiting(result)),
         "why_not": against[:3],
         "what_if": what_if(problem, result, _next_price(shown, best)),
     }
+
+
+def _waiting(result: Outcome) -> float:
+    """Share of the step that waits for links."""
+    timing = result.estimate.timing
+    return float((timing.parts["exposed_communication"] / timing.step_seconds)[0, 0])
 
 
 def _next_price(shown: Shown, best: Candidate) -> float:

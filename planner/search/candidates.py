@@ -60,6 +60,11 @@ class Candidates:
         return (layout.tp * layout.pp * layout.vpp * layout.cp * layout.ep)[:, 0]
 
     @property
+    def tokens_per_second(self) -> Floats:
+        """Of all devices together; NaN where the time is unknown."""
+        return self.layout.tokens_per_step[:, 0] / self.step_seconds
+
+    @property
     def total(self) -> Floats:
         """Dollars of the whole job, of an hour where it has no length; NaN where time or price is unknown."""
         rate = np.where(np.isnan(self.hours) & np.isfinite(self.step_seconds), self.usd_per_hour, np.nan)

@@ -21,10 +21,17 @@ STALE_DAYS = 180
 """A price older than the first is said to be; older than the second, the reader is told to refresh it."""
 
 
-def why(problem: PlanProblem, found: Found, best: Candidate, rival: Candidate | None) -> list[str]:
-    """Three lines: its rank, what binds it, what the choice saves over the best on another device (`rival`)."""
+LINKS_BIND = 0.25
+"""Share of a step spent waiting for links from which they, and not the arithmetic, are worth improving."""
+
+
+def why(problem: PlanProblem, found: Found, best: Candidate, rival: Candidate | None, waiting: float) -> list[str]:
+    """Three lines: its rank, what binds it, what the choice saves over the best on another device (`rival`).
+
+    `waiting`: share of the step that waits for links; NaN where it is not known.
+    """
     lines = [f"{OBJECTIVE_WORDS[problem.objective]} of {found.feasible_count:,} candidates that meet every limit."]
-    lines.append(binding(problem, found, best))
+    lines.append(binding(problem, found, best, waiting))
     if rival is not None and np.isfinite(rival.total) and np.isfinite(best.total):
         unit = "" if problem.tokens is not None else " an hour"
         more = rival.total - best.total
@@ -33,13 +40,15 @@ def why(problem: PlanProblem, found: Found, best: Candidate, rival: Candidate | 
     return lines
 
 
-def binding(problem: PlanProblem, found: Found, best: Candidate) -> str:
-    """What stops something better: the deadline, the budget, memory, or only the price."""
+def binding(problem: PlanProblem, found: Found, best: Candidate, waiting: float) -> str:
+    """What stops something better: the deadline, the budget, the links, memory, or only the price."""
     free = -best.over_bytes / GIB
     if problem.constraints.deadline_hours is not None and found.rejected["deadline"]:
         return f"The deadline of {problem.constraints.deadline_hours:g} h binds; {free:.1f} GiB stay free per device."
     if problem.constraints.budget_usd is not None and found.rejected["budget"]:
         return f"The budget of ${problem.constraints.budget_usd:,.0f} binds; {free:.1f} GiB stay free per device."
+    if waiting > LINKS_BIND:
+        return f"The links bind: {waiting:.0%} of each step waits for them; {free:.1f} GiB stay free per device."
     if found.rejected["memory"]:
         return (
             f"Memory ruled out {found.rejected['memory']:,} candidates; this one leaves {free:.1f} GiB below its limit."

@@ -39,6 +39,8 @@ class Constraints:
     risk: str = "upper"
     """`upper`: the upper end of the memory band must fit; `expected`: device_bytes must."""
     max_price_age_days: int | None = None
+    min_tokens_per_second: float | None = None
+    """Of all devices together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

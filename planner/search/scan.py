@@ -1,7 +1,7 @@
 """Pass one: every candidate judged in batches, few columns kept of each; what is dropped is counted by reason.
 
 Order of the gates: engine, degrees, domain, the rules of accounting.constraints, batch, memory size known, memory, host
-memory, speed known, price, deadline, budget. A candidate is counted at the first it does not pass.
+memory, speed known, throughput, price, deadline, budget. A candidate is counted at the first it does not pass.
 """
 
 from __future__ import annotations
@@ -195,6 +195,8 @@ class Judge:
     def _gates(self, here: Candidates) -> None:
         limits, found = self.problem.constraints, self.found
         here = self._pass(here, np.isfinite(here.step_seconds), "time_unknown")
+        if limits.min_tokens_per_second is not None:
+            here = self._pass(here, here.tokens_per_second >= limits.min_tokens_per_second, "throughput")
         if self.problem.objective == "cost" or limits.budget_usd is not None:
             here = self._priced_only(here)
         if limits.deadline_hours is not None and self.problem.tokens is not None:

@@ -235,6 +235,23 @@ def test_a_deadline_that_nothing_meets_is_said_in_hours() -> None:
     assert any(change.startswith("a deadline of") for change in changes)
 
 
+def test_a_least_throughput_turns_slow_candidates_down() -> None:
+    before = answer_of(problem_of())
+    pace = before["recommendation"]["time"]["tokens_per_second"]
+    after = answer_of(problem_of(("/constraints", {"min_tokens_per_second": pace * 1.5})))
+    assert after["rejections"]["throughput"] > 0
+    assert all(option["time"]["tokens_per_second"] >= pace * 1.5 for option in after["options"])
+    assert after["search"]["feasible"] < before["search"]["feasible"]
+
+
+def test_what_binds_is_named() -> None:
+    fast = answer_of(problem_of())
+    assert "bind" in fast["why"][1] or "Memory ruled out" in fast["why"][1]
+    late = fast["recommendation"]["hours"] * 0.9
+    bound = answer_of(problem_of(("/constraints", {"deadline_hours": late})))
+    assert bound["why"][1].startswith("The deadline of")
+
+
 def test_a_budget_that_nothing_meets_is_said_in_dollars() -> None:
     found = answer_of(problem_of(("/constraints", {"budget_usd": 0.01})))
     miss = found["nearest_misses"][0]
