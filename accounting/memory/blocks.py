@@ -84,6 +84,7 @@ def block_of(recipe: Recipe, layout: Layout, kind_index: int, numerics: Numerics
         dropout=architecture.dropout if stated is None else stated,
         score_dropout=(architecture.attention_dropout if stated is None else stated) * scores,
         adapter=_adapter_of(recipe, kind),
+        whole_base=recipe.adapter is None or recipe.adapter.base_dtype == "fp32",
     )
 
 
@@ -125,7 +126,9 @@ def block_bytes(recipe: Recipe, partition: Partition, layout: Layout, kind_index
     copies = _weight_copies(recipe, partition, kind_index, numerics)
     full = sum((amount for _, amount in amounts), zero)
     sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
-    boundary = ceil_div(partition.tokens * numerics.residual * block.architecture.hidden_size, sequence_ways)
+    # Over a frozen 16-bit base autocast leaves the stream in 16 bit.
+    stream = numerics.residual if block.whole_base else numerics.compute
+    boundary = ceil_div(partition.tokens * stream * block.architecture.hidden_size, sequence_ways)
     recompute = recipe.recompute
     if recompute.mode is RecomputeMode.FULL:
         kept = boundary

@@ -20,7 +20,8 @@ def mlp_rows(block: Block, width: int, module: str = "mlp") -> list[Saved]:
     """A dense MLP of `width`: its input, and what the activation keeps."""
     architecture, numerics = block.architecture, block.numerics
     copies = 2 if numerics.autocast and architecture.gated_mlp and not block.habits.joint_gate else 1
-    rows = [Saved("mlp_input", "input of the MLP", copies * numerics.compute * architecture.hidden_size, Split.GATHERED)]
+    read = copies * numerics.compute * architecture.hidden_size
+    rows = [Saved("mlp_input", "input of the MLP", read, Split.GATHERED)]
     return [*rows, Saved(module, "MLP activations", _activation_bytes(block) * width, Split.TENSOR)]
 
 
@@ -50,18 +51,30 @@ def mixture_rows(block: Block) -> list[Saved]:
     w = numerics.residual
     pieces = 3 if numerics.fused else block.habits.mlp_pieces
     copies = 2 if numerics.autocast and moe.shared_ffn_size else 1
-    choosing = router.per_expert[column] * moe.experts + router.per_choice[column] * moe.top_k + router.constant
-    router_bytes = router.input_copy[column] * h + choosing
     rows = [
         Saved("mlp_input", "input of the mixture", copies * numerics.compute * h, Split.GATHERED),
         # Where each expert's tokens end is an int32.
-        Saved("router", "router", router_bytes, Split.SEQUENCE, fixed=4 * moe.experts),
+        Saved(
+            "router",
+            "router",
+            router.input_copy[column] * h + router_bytes(block),
+            Split.SEQUENCE,
+            fixed=4 * moe.experts,
+        ),
         Saved("moe", "dispatched and returned tokens", 2 * w * h, Split.WHOLE, routed=True),
         Saved("moe", "expert activations", pieces * w * moe.expert_ffn_size, Split.EXPERT, routed=True),
     ]
     if moe.shared_ffn_size:
-        rows.append(Saved("shared_experts", "shared expert", _activation_bytes(block) * moe.shared_ffn_size, Split.TENSOR))
+        width = _activation_bytes(block) * moe.shared_ffn_size
+        rows.append(Saved("shared_experts", "shared expert", width, Split.TENSOR))
     return rows
+
+
+def router_bytes(block: Block) -> int:
+    """Bytes per token of choosing the experts, the router's own input aside."""
+    moe, router, column = block.architecture.moe, block.habits.router, block.column
+    assert moe is not None
+    return router.per_expert[column] * moe.experts + router.per_choice[column] * moe.top_k + router.constant
 
 
 def block_rows(block: Block) -> list[Saved]:

@@ -145,8 +145,9 @@ def _efficient_rows(block: Block, widths: Widths) -> list[Saved]:
 
 def _math_rows(block: Block, widths: Widths) -> list[Saved]:
     heads, per_score = block.architecture.heads, 4 + (5 if block.score_dropout > 0 else 0)
+    narrow = 0 if block.habits.grouped_kernel else _one_head(block, widths)
     return [
-        Saved("qkv", "q, k, v expanded in fp32", 4 * (2 * widths.query + widths.output), Split.TENSOR),
+        Saved("qkv", "q, k, v expanded in fp32", 4 * (2 * widths.query + widths.output - narrow), Split.TENSOR),
         Saved("core_attention_output", "attention output", block.numerics.compute * widths.output, Split.TENSOR),
         Saved("core_attention", "softmax", per_score * heads * block.sequence, Split.TENSOR),
     ]
@@ -156,7 +157,7 @@ def _eager_rows(block: Block, widths: Widths) -> list[Saved]:
     e, heads = block.numerics.compute, block.architecture.heads
     name = "q, k, v, keys and values expanded to all heads"
     rows = [
-        Saved("qkv", name, e * (2 * widths.query + widths.output), Split.TENSOR),
+        Saved("qkv", name, e * (2 * widths.query + widths.output - _one_head(block, widths)), Split.TENSOR),
         Saved("core_attention_output", "attention output", e * widths.output, Split.TENSOR),
         Saved("core_attention", "scores and softmax", _eager_score_bytes(block) * heads * block.sequence, Split.TENSOR),
     ]
@@ -185,6 +186,16 @@ def _qkv(block: Block, widths: Widths) -> list[Saved]:
     if block.habits.value_is_view and not (_repeats(block) and widths.key == widths.query):
         rows.append(Saved("qkv", "joined q, k, v that v is a view of", e * (widths.query + widths.key), Split.TENSOR))
     return rows
+
+
+def _one_head(block: Block, widths: Widths) -> Bytes:
+    """Elements saved where a batch of one reads the only head of keys and values in place, without expanding it."""
+    alone = (block.micro_batch == 1).astype("int64")
+    missing = widths.output - widths.value
+    if not (block.numerics.autocast and block.habits.grouped_kernel):
+        # Autocast casts the rotated keys after they are expanded.
+        missing += widths.query - widths.key
+    return alone * (missing if block.architecture.kv_heads == 1 else 0)
 
 
 def _repeats(block: Block) -> bool:

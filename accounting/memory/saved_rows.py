@@ -60,6 +60,8 @@ class Block:
     """On the attention's softmax."""
     adapter: AdapterRows | None = None
     """Set where the base is frozen: other rows then."""
+    whole_base: bool = True
+    """The weights are stored in fp32 or train; False over a frozen 16-bit or quantised base."""
 
     @property
     def habits(self) -> Habits:

@@ -65,7 +65,9 @@ _LATENT: Mapping[str, Any] = {
 }
 
 
-def _named(kind: str, head: str, fields: Mapping[str, Any], layers: str = "num_hidden_layers", **more: Any) -> dict[str, Any]:
+def _named(
+    kind: str, head: str, fields: Mapping[str, Any], layers: str = "num_hidden_layers", **more: Any
+) -> dict[str, Any]:
     return {"model_type": kind, "architectures": [head], **fields, **more, "_layers": layers}
 
 
@@ -74,6 +76,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
     "gpt2-fused-gelu": {**_GPT2, "activation_function": "gelu_pytorch_tanh", "_layers": "n_layer"},
     "llama": _named("llama", "LlamaForCausalLM", _ROPE),
     "llama-mha": _named("llama", "LlamaForCausalLM", {**_ROPE, "num_key_value_heads": 6, "head_dim": 32}),
+    "llama-mqa": _named("llama", "LlamaForCausalLM", {**_ROPE, "num_key_value_heads": 1}),
     "mistral": _named("mistral", "MistralForCausalLM", _ROPE, sliding_window=None),
     "mistral-window": _named("mistral", "MistralForCausalLM", _ROPE, sliding_window=64),
     "qwen2": _named("qwen2", "Qwen2ForCausalLM", _ROPE, use_sliding_window=False),
@@ -307,8 +310,6 @@ def _held(case: Case, layers: int) -> tuple[int, int]:
         "recompute": recompute,
         "adapter": adapter,
     }
-    scenario = scene(
-        model, recipe=recipe, sequence_length=case["sequence"], micro_batch_size=case["micro_batch"]
-    )
+    scenario = scene(model, recipe=recipe, sequence_length=case["sequence"], micro_batch_size=case["micro_batch"])
     stage = Context(scenario).stage
     return int(stage.held[0, 0]), int(stage.weight_copies[0, 0])

@@ -132,7 +132,11 @@ def measure(case: dict[str, Any], config: dict[str, Any]) -> Ledger:
         model = built(case, config)
         batch = batch_of(config, case)
         ledger = Ledger(model, batch)
-        cast = torch.autocast("cuda", torch.bfloat16) if case["recipe"].startswith("autocast") else contextlib.nullcontext()
+        cast = (
+            torch.autocast("cuda", torch.bfloat16)
+            if case["recipe"].startswith("autocast")
+            else contextlib.nullcontext()
+        )
         with ledger.watching(), cast:
             loss = model(**batch).loss
         assert loss.requires_grad
