@@ -114,6 +114,7 @@ def quick_search(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., dic
 
     monkeypatch.setattr("planner.plans.services.read_plan", _read)
     monkeypatch.setattr("planner.plans.running.read_plan", _read)
+    monkeypatch.setattr("planner.plans.running.link_exports", lambda found, run, context: None)
     install(answer)
     return install
 

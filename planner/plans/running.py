@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError
 from accounting.estimate import ENGINE_VERSION
 from planner.documents import write_document
 from planner.errors import InvalidRequest
-from planner.plans.exports import export_links
+from planner.plans.exports import link_exports
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.services import plan_claim, plan_finish, plan_heartbeat
 from planner.requests import context_for, read_plan
@@ -104,10 +104,7 @@ def _answer(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, A
     context = context_for(run.team)
     found = search(read_plan(json.loads(run.request), context), heartbeat.progress, heartbeat.cancelled)
     catalog = context.catalog
-    for option in found["options"]:
-        option["exports"] = export_links(option, run, context, found["provenance"]["tokens"])
-    if found["options"]:
-        found["recommendation"]["exports"] = found["options"][0]["exports"]
+    link_exports(found, run, context)
     found["provenance"] = {
         **found.get("provenance", {}),
         "engine_version": ENGINE_VERSION,

@@ -17,6 +17,7 @@ from planner.documents import read_document, write_document
 from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
 from planner.plans.documents import plan_text
+from planner.plans.exports import plan_export
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.running import plan_execute
 from planner.plans.services import plan_create
@@ -68,6 +69,7 @@ class Command(BaseCommand):
         form = parser.add_mutually_exclusive_group()
         form.add_argument("--json", action="store_true", help="print the API's answer instead of a table")
         form.add_argument("--jsonl", action="store_true", help="one request a line in, one answer a line out")
+        form.add_argument("--export", nargs=2, metavar=("RANK", "FORMAT"), help="print a launch file: 1 slurm")
 
     def handle(self, *args: Any, **options: Any) -> None:
         given = {pointer: options[pointer] for _, pointer, _ in FLAGS if options[pointer] is not None}
@@ -82,7 +84,10 @@ class Command(BaseCommand):
         except PlannerError as error:
             self._complain(error)
             sys.exit(BAD_REQUEST)
-        self._show(run, as_json=options["json"])
+        if options["export"] and run.status == PlanStatus.SUCCEEDED:
+            self._export(run, *options["export"])
+        else:
+            self._show(run, as_json=options["json"])
         sys.exit(FOUND if run.status == PlanStatus.SUCCEEDED else INFEASIBLE)
 
     def _plan(self, payload: object) -> PlanRun:
@@ -105,6 +110,17 @@ class Command(BaseCommand):
         names = {slug: row.name for slug, row in context_for(run.team).catalog.accelerators.items()}
         width = shutil.get_terminal_size((100, 24)).columns if self.stdout.isatty() else 100
         self.stdout.write(render_plan(json.loads(plan_text(run)), json.loads(run.request), names, width))
+
+    def _export(self, run: PlanRun, rank: str, key: str) -> None:
+        if not rank.isdecimal():
+            raise CommandError(
+                f"--export takes an option's rank first, as in 1 slurm, not {rank}", returncode=BAD_REQUEST
+            )
+        try:
+            self.stdout.write(plan_export(run=run, rank=int(rank), key=key).text, ending="")
+        except PlannerError as error:
+            self._complain(error)
+            sys.exit(BAD_REQUEST)
 
     def _complain(self, error: PlannerError) -> None:
         if not error.faults:
