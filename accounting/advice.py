@@ -50,7 +50,7 @@ def advice(estimate: Estimate, index: int = 0) -> list[dict[str, Any]]:
         if int(reasons(changed.recipe, changed.layout)[0, 0]):
             continue
         context = Context(changed)
-        after = int(device_bytes(context, fill(MEMORY_LINES, context).peak()).total.max())
+        after = int(device_bytes(context, fill(MEMORY_LINES, context)).total.max())
         if after >= before:
             continue
         ratio = float(step_time(changed, context.partition).step_seconds[0, 0]) / seconds

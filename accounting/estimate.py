@@ -92,13 +92,14 @@ def memory_of(scenario: Scenario) -> tuple[Context, Ledger, Device]:
     """The memory half of an estimate: shared context, ledger, and the driver's view per stage."""
     context = Context(scenario)
     ledger = fill(MEMORY_LINES, context)
-    return context, ledger, device_bytes(context, ledger.peak())
+    return context, ledger, device_bytes(context, ledger)
 
 
 def estimate(scenario: Scenario) -> Estimate:
     """Memory, time and traffic of every candidate of a scenario. Pure; not fitting is an answer, not an exception."""
     context, ledger, device = memory_of(scenario)
-    timing = step_time(scenario, context.partition)
+    worst = np.argmax(device.total, axis=1).reshape(-1, 1)
+    timing = step_time(scenario, context.partition, need=np.take_along_axis(device.total, worst, axis=1))
     return Estimate(scenario=scenario, context=context, ledger=ledger, device=device, timing=timing)
 
 

@@ -12,6 +12,7 @@ from accounting.facts.frameworks import (
     ALLOCATOR_SEGMENT_BYTES,
     ALLOCATOR_SLACK_FRACTION,
     CONTEXT_BYTES,
+    CUT_UP_LOGITS_FRACTION,
     EAGER_CONTEXT_BYTES,
     EXPANDABLE_SLACK_FRACTION,
     LAZY_LOADING_FROM_CAPABILITY,
@@ -20,11 +21,13 @@ from accounting.facts.frameworks import (
     NCCL_NEXT_GROUP_BYTES,
     ZERO3_SETS_WAITING,
 )
+from accounting.implementation import runs_foundry
+from accounting.ledger import BACKWARD_LOSS, Ledger
 from accounting.memory.buffers import live_set_bytes
 from accounting.memory.context import Context
 from accounting.memory.sharding import FSDP
 from accounting.units import MIB, Bytes, pad_to
-from accounting.vocabulary import Engine
+from accounting.vocabulary import Bucket, Engine
 
 STAGE_OF_GATHERS = 3
 
@@ -51,7 +54,7 @@ class Device:
         return self.reserved + self.context + self.communicators
 
 
-def device_bytes(context: Context, allocated: Bytes) -> Device:
+def device_bytes(context: Context, ledger: Ledger) -> Device:
     """Add what lies outside the allocated bytes.
 
     reserved = allocated · (1 + slack) + what side streams keep for themselves, in 2 MiB steps, one segment at least
@@ -59,10 +62,10 @@ def device_bytes(context: Context, allocated: Bytes) -> Device:
 
     Source: CUDACachingAllocator; nccl#964; residuals on measured runs for the range (facts.bands).
     """
-    options = context.recipe.options
+    options, allocated = context.recipe.options, ledger.peak()
     usual = MODULES_SLACK_FRACTION if context.numerics.modules else ALLOCATOR_SLACK_FRACTION
     fraction = EXPANDABLE_SLACK_FRACTION if options.expandable_segments else usual
-    pools = 0 if options.expandable_segments else side_stream_pools(context)
+    pools = 0 if options.expandable_segments else side_stream_pools(context) + cut_up_logits(context, ledger)
     active = context.partition.active
     extra = np.ceil(allocated * fraction).astype(np.int64) + ALLOCATOR_SEGMENT_BYTES + pools
     slack = np.where(active, pad_to(allocated + extra, 2 * MIB) - allocated, 0)
@@ -105,6 +108,23 @@ def side_stream_pools(context: Context) -> Bytes:
     if context.recipe.engine is Engine.DEEPSPEED and context.recipe.zero_stage == STAGE_OF_GATHERS:
         return ZERO3_SETS_WAITING * live_set_bytes(context) * shared
     return context.zero
+
+
+def cut_up_logits(context: Context, ledger: Ledger) -> Bytes:
+    """What the holes of the loss take beyond the peak, where Hugging Face code upcasts and shifts kept logits. [byte]
+
+    Blocks of whole, shifted, 16-bit and fp32 logits differ in size, so one cannot take another's place: a share of the
+    loss moment's logits on top. Source: fsdp_qlora runs of fixed length, reserved bytes, fit part.
+    """
+    recipe = context.recipe
+    if recipe.engine not in (Engine.DDP, Engine.FSDP1) or recipe.options.loss != "standard" or runs_foundry(recipe):
+        return context.zero
+    held = context.zero
+    for row in ledger.rows:
+        if row.line.bucket is Bucket.LOGITS_AND_LOSS and BACKWARD_LOSS in row.by_moment:
+            held = held + row.by_moment[BACKWARD_LOSS]
+    holes = np.ceil(held * CUT_UP_LOGITS_FRACTION).astype(np.int64)
+    return np.maximum(ledger.totals[BACKWARD_LOSS] + holes - ledger.peak(), 0)
 
 
 def _context_bytes(context: Context) -> Bytes:
