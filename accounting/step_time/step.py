@@ -10,19 +10,25 @@ from accounting.scenario import Scenario
 from accounting.step_time import shards
 from accounting.step_time.assembly import Step, assemble
 from accounting.step_time.clock import Clock, clock_of
+from accounting.step_time.pressure import allocator_retries
 from accounting.step_time.rows import host_bytes, jitter, step_rows
 from accounting.step_time.stages import total
 from accounting.step_time.terms import micro_batch_rows
 from accounting.step_time.timing import PARTS, TimeRow, Timing, unknown_timing
 from accounting.step_time.traffic import Traffic, whole
-from accounting.units import Floats
+from accounting.units import Bytes, Floats
 
 _MEASURED_MFU = (0.02, 0.65)
 """Outside of this lies no published 16-bit run that the constants were fitted on."""
 
 
-def step_time(scenario: Scenario, partition: Partition, calibration: Calibration = CALIBRATION) -> Timing:
+def step_time(
+    scenario: Scenario, partition: Partition, calibration: Calibration = CALIBRATION, *, need: Bytes | None = None
+) -> Timing:
     """Seconds of one optimizer step with all its terms. All columns (N, 1).
+
+    `need` is what the memory ledger expects the driver to show, int64 of shape (N, 1): a run on the card's last bytes is
+    slower. None leaves that out.
 
     NaN wherever a machine fact it needs is unknown; all NaN where the model has no architecture.
     """
@@ -30,10 +36,10 @@ def step_time(scenario: Scenario, partition: Partition, calibration: Calibration
     if architecture is None or not partition.kind_layers:
         return unknown_timing(len(scenario), "step time needs an architecture: a bare count or a tensor list has none")
     with np.errstate(invalid="ignore"):
-        return _timing(assemble(clock_of(scenario, partition, architecture, calibration)))
+        return _timing(assemble(clock_of(scenario, partition, architecture, calibration)), need)
 
 
-def _timing(step: Step) -> Timing:
+def _timing(step: Step, need: Bytes | None) -> Timing:
     clock, layout = step.clock, step.clock.scenario.layout
     rows = [*micro_batch_rows(step), *step_rows(step)]
     zero = np.zeros_like(clock.tokens)
@@ -43,6 +49,11 @@ def _timing(step: Step) -> Timing:
     rows = [TimeRow(row.key, row.part, np.broadcast_to(row.seconds, zero.shape), row.law) for row in rows]
     parts["exposed_communication"] = parts["exposed_communication"] + waited
     seconds = sum(parts.values(), zero)
+    if need is not None:
+        retried = allocator_retries(seconds, need, clock.scenario.machine.capacity_bytes)
+        rows.append(TimeRow("allocator.retries", "memory_bound", retried, allocator_retries))
+        parts["memory_bound"] = parts["memory_bound"] + retried
+        seconds = seconds + retried
     model, hardware = _flops(step)
     moved = _traffic(step)
     peak = layout.count * clock.scenario.machine.peak_flops * seconds

@@ -236,7 +236,8 @@ class Judge:
 def priced(problem: PlanProblem, fleet: Fleet, here: Candidates) -> Candidates:
     """The same rows with their time and cost."""
     scenario = fleet.scenario(here.recipe, here.layout, here.machine)
-    timing = step_time(scenario, partition_of(scenario))
+    expected = problem.constraints.risk != "upper"  # a need that holds at its upper end leaves room
+    timing = step_time(scenario, partition_of(scenario), need=here.need.reshape(-1, 1) if expected else None)
     cost = cost_of(problem, scenario, timing)
     columns = (cost.hours, cost.usd, cost.usd_per_hour, timing.step_seconds)
     return Candidates(here.recipe, here.layout, here.machine, here.need, here.limit, *(c[:, 0] for c in columns))
