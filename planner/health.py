@@ -1,16 +1,25 @@
-"""Two probes: `/healthz` says that this process answers, `/readyz` says whether the services it needs do."""
+"""Probes: `/healthz` says that this process answers, `/readyz` whether what it needs does, `/metrics` how it goes."""
 
 from collections.abc import Callable
+from hmac import compare_digest
 
 import redis
 from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.db.models.functions import Now
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from redis.backoff import NoBackoff
 from redis.retry import Retry
+
+from planner.ops.metrics import exposition
+from planner.ops.periodic import silent_seconds
+from planner.ops.schedule import SWEEP, SWEEP_SECONDS
+from planner.plans.models import PlanRun, PlanStatus
+
+WORKER_SILENT_SECONDS = 6 * SWEEP_SECONDS
 
 
 @require_safe
@@ -22,9 +31,18 @@ def healthz(request: HttpRequest) -> HttpResponse:
 
 def _database() -> str | None:
     try:
-        executor = MigrationExecutor(connection)
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
     except DatabaseError:
         return "The database does not answer."
+    return None
+
+
+def _migrations() -> str | None:
+    try:
+        executor = MigrationExecutor(connection)
+    except DatabaseError:
+        return "Not known: the database does not answer."
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         return "The database lacks migrations. Run: manage.py migrate"
     return None
@@ -44,18 +62,48 @@ def _broker() -> str | None:
     return None
 
 
-CHECKS: dict[str, Callable[[], str | None]] = {"database": _database, "broker": _broker}
+def _worker() -> str | None:
+    """A worker ran the schedule's job a moment ago, or is at work on a plan: the whole way to it is then open."""
+    try:
+        silent = silent_seconds(SWEEP)
+        if silent is not None and silent <= WORKER_SILENT_SECONDS:
+            return None
+        if PlanRun.objects.filter(status=PlanStatus.RUNNING, lease_until__gt=Now()).exists():
+            return None
+    except DatabaseError:
+        return "Not known: the database does not answer."
+    since = "ever" if silent is None else f"for {silent:.0f} s"
+    return f"No worker has been heard {since}. Plans are taken and wait. Are a worker and beat running?"
+
+
+CHECKS: dict[str, Callable[[], str | None]] = {"database": _database, "migrations": _migrations, "broker": _broker}
 
 
 @require_safe
 @never_cache
 def readyz(request: HttpRequest) -> HttpResponse:
-    """200 when every needed service answers, else 503 with what is wrong with each."""
+    """503 where this process cannot serve, with what is wrong.
+
+    A silent worker takes no web server out of service, for plans are accepted and kept: 200 and `degraded`; a probe
+    that wants to hear of it as a failure asks for `?worker=required`.
+    """
     faults = {name: check() for name, check in CHECKS.items()}
-    ready = not any(faults.values())
-    checks = {name: fault or "ok" for name, fault in faults.items()}
-    body = {"status": "ok" if ready else "unavailable", "checks": checks}
-    response = JsonResponse(body, status=200 if ready else 503)
-    if not ready:
+    ready, worker = not any(faults.values()), _worker()
+    serving = ready and (worker is None or request.GET.get("worker") != "required")
+    status = "ok" if ready and worker is None else "degraded" if ready else "unavailable"
+    checks = {name: fault or "ok" for name, fault in {**faults, "worker": worker}.items()}
+    response = JsonResponse({"status": status, "checks": checks}, status=200 if serving else 503)
+    if not serving:
         response["Retry-After"] = "5"
     return response
+
+
+@require_safe
+@never_cache
+def metrics(request: HttpRequest) -> HttpResponse:
+    """For a Prometheus collector that knows METRICS_TOKEN; without one in the settings this address does not exist."""
+    wanted = settings.METRICS_TOKEN
+    given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not wanted or not compare_digest(given.encode(), wanted.encode()):
+        raise Http404
+    return HttpResponse(exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")

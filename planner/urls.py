@@ -8,6 +8,7 @@ from planner import health
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
+    path("metrics", health.metrics, name="metrics"),
     path("admin/", admin.site.urls),
     path("api/v1/", include("planner.api.urls")),
     path("", include("planner.web.urls")),

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from accounting.estimate import estimate
 from planner.api.answers import ref
 from planner.api.base import ApiView, StrictJSONParser
+from planner.api.estimates import counted
 from planner.api.problems import problem_document
 from planner.api.schema import JSON
 from planner.documents import MAX_BODY_BYTES, read_document, write_document
@@ -69,7 +70,9 @@ def _answers(given: Iterable[object], context: RequestContext) -> Iterable[str]:
     for entry in given:
         try:
             payload = read_document(entry) if isinstance(entry, bytes) else entry
-            yield write_document(estimate(read_estimate(payload, context)).row(0))
+            with counted():
+                answer = write_document(estimate(read_estimate(payload, context)).row(0))
+            yield answer
         except PlannerError as error:
             problem = problem_document(
                 status=error.http_status,

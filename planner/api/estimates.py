@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 from django.http import HttpResponse
@@ -12,6 +14,8 @@ from accounting.estimate import estimate
 from planner.api.base import ApiView
 from planner.api.schema import ESTIMATE_ANSWER, ESTIMATE_REQUEST, MAXIMUM_ANSWER, MAXIMUM_REQUEST
 from planner.documents import write_document
+from planner.errors import PlannerError
+from planner.ops.metrics import count_estimate
 from planner.requests import context_for, read_estimate, read_maximum
 from planner.search.maximum import maximum_answer
 
@@ -22,8 +26,10 @@ class EstimateView(ApiView):
     @extend_schema(operation_id="estimate", request=ESTIMATE_REQUEST, responses={200: ESTIMATE_ANSWER})
     def post(self, request: Request) -> HttpResponse:
         """Memory, time and cost of one configuration."""
-        scenario = read_estimate(request.data, context_for(self.actor.team))
-        return _answer(estimate(scenario).row(0))
+        with counted():
+            scenario = read_estimate(request.data, context_for(self.actor.team))
+            answer = estimate(scenario).row(0)
+        return _answer(answer)
 
 
 class EstimateMaxView(ApiView):
@@ -32,7 +38,23 @@ class EstimateMaxView(ApiView):
     @extend_schema(operation_id="estimate_max", request=MAXIMUM_REQUEST, responses={200: MAXIMUM_ANSWER})
     def post(self, request: Request) -> HttpResponse:
         """The largest micro-batch or sequence that fits, with its estimate."""
-        return _answer(maximum_answer(*read_maximum(request.data, context_for(self.actor.team))))
+        with counted():
+            answer = maximum_answer(*read_maximum(request.data, context_for(self.actor.team)))
+        return _answer(answer)
+
+
+@contextmanager
+def counted() -> Iterator[None]:
+    """Counts an estimate by its outcome, a fault of ours included."""
+    outcome = "internal_error"
+    try:
+        yield
+        outcome = "ok"
+    except PlannerError as error:
+        outcome = error.code
+        raise
+    finally:
+        count_estimate(outcome)
 
 
 def _answer(document: object) -> HttpResponse:

@@ -15,6 +15,7 @@ from django.db import InterfaceError, OperationalError
 from accounting.estimate import ENGINE_VERSION
 from planner.documents import write_document
 from planner.errors import InvalidRequest
+from planner.ops.metrics import count_plan_end
 from planner.plans.exports import link_exports
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.services import plan_claim, plan_finish, plan_heartbeat
@@ -75,11 +76,16 @@ def plan_execute(*, plan_id: UUID, watcher: Progress | None = None) -> bool:
     if lease is None:
         return False
     run = PlanRun.objects.select_related("team").get(pk=plan_id)
+    started = time.monotonic()
     try:
         status, result = _outcome(run, Heartbeat(plan_id, lease, watcher))
     except SearchCancelled:
         return False
-    return plan_finish(plan_id=plan_id, lease=lease, status=status, **result)
+    written = plan_finish(plan_id=plan_id, lease=lease, status=status, **result)
+    if written:
+        ended = PlanRun.objects.only("status", "created_at", "finished_at", "candidates_done").get(pk=plan_id)
+        count_plan_end(ended, time.monotonic() - started)
+    return written
 
 
 def _outcome(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, Any]]:

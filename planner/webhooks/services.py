@@ -148,12 +148,12 @@ def delivery_send(*, delivery_id: UUID) -> bool:
         return False
     delivery = WebhookDelivery.objects.select_related("webhook", "plan").get(pk=delivery_id)
     if not delivery.webhook.active:
-        return _end(delivery, DeliveryStatus.FAILED, error="the webhook is switched off")
+        return _end(delivery, DeliveryStatus.FAILED, None, "the webhook is switched off")
     status, error = _try(delivery)
     if status in SUCCESS:
-        return _end(delivery, DeliveryStatus.DELIVERED, status=status)
+        return _end(delivery, DeliveryStatus.DELIVERED, status)
     if delivery.attempts >= MAX_ATTEMPTS:
-        return _end(delivery, DeliveryStatus.FAILED, status=status, error=error)
+        return _end(delivery, DeliveryStatus.FAILED, status, error)
     pause = min(LONGEST_PAUSE, FIRST_PAUSE * GROWTH ** (delivery.attempts - 1))
     waiting.filter(attempts=delivery.attempts).update(
         next_attempt_at=Now() + pause, last_status=status, last_error=error
@@ -181,11 +181,11 @@ def _try(delivery: WebhookDelivery) -> tuple[int | None, str]:
     return status, "" if status in SUCCESS else f"answered {status}"
 
 
-def _end(delivery: WebhookDelivery, status: DeliveryStatus, **seen: Any) -> bool:
+def _end(delivery: WebhookDelivery, status: DeliveryStatus, answered: int | None, error: str = "") -> bool:
     """Fenced by the number of the try: a sender that was taken for dead changes nothing any more."""
     ended = WebhookDelivery.objects.filter(
         pk=delivery.pk, attempts=delivery.attempts, status=DeliveryStatus.PENDING
-    ).update(status=status, finished_at=Now(), last_status=seen.get("status"), last_error=seen.get("error", ""))
+    ).update(status=status, finished_at=Now(), last_status=answered, last_error=error)
     log.info("webhook_ended", delivery=str(delivery.pk), status=status.value, attempts=delivery.attempts)
     return bool(ended) and status == DeliveryStatus.DELIVERED
 
