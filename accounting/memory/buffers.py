@@ -62,7 +62,8 @@ def gathered_units(context: Context) -> ByMoment:
         LAST_BLOCK: resident + head_gradient + 2 * own + gradient // 3,
         NEXT_BLOCK: resident + head_gradient + 2 * own + scattered + gradient // 3,
         FIRST_BLOCK: resident + head_gradient + own + prefetched + scattered + gradient,
-        REDUCTION: root + gather * root_trained + np.where(alone, 0, reduce * root_trained),
+        # The root unit gives its gathered parameters back before its gradients travel.
+        REDUCTION: gather * root_trained + np.where(alone, 0, reduce * root_trained),
     }
     return {moment: amount + context.zero for moment, amount in moments.items()}
 

@@ -77,7 +77,7 @@ def full_gradients(context: Context) -> Bytes:
 
 
 def fullest_rank(context: Context) -> Bytes:
-    """Rank of the shard group that holds most: decided by gradients under DeepSpeed stages 1, 2; else the first. [(N, S)]"""
+    """Rank of the shard group that holds most: by gradients under DeepSpeed stages 1 and 2, else the first. [(N, S)]"""
     if context.law.cut is not Cut.FLAT or _accumulates_wider(context) or gradients_on_host(context):
         return context.zero
     return touched_elements(context.flat_orders[0], None)[1] if context.flat_orders else context.zero
@@ -95,7 +95,7 @@ def unreduced(context: Context) -> Bytes:
 
 
 def gradients_persist(context: Context) -> bool:
-    """Flat gradient buffers that outlive the step: Megatron's, DeepSpeed stage 3's, those of a master-weight optimizer."""
+    """Flat buffers that outlive the step: Megatron's, DeepSpeed stage 3's, those of a master-weight optimizer."""
     recipe = context.recipe
     if recipe.engine is Engine.DEEPSPEED:
         return recipe.zero_stage == 3  # noqa: PLR2004
@@ -145,7 +145,7 @@ def _bf16_optimizer(context: Context) -> ByMoment:
 
 
 def _growing(context: Context, final: Bytes, between: Bytes) -> ByMoment:
-    """Gradients that appear from the last block to the first; from the second micro-batch on, `between` is there before."""
+    """Gradients appear from the last block to the first; from the second micro-batch on, `between` is there before."""
     accumulates = context.layout.micro_batches > 1
     share = np.maximum(context.trainable_elements, 1)
     head = final * context.head_elements // share if context.recipe.engine not in FSDP else context.zero
@@ -155,6 +155,8 @@ def _growing(context: Context, final: Bytes, between: Bytes) -> ByMoment:
     if context.recipe.engine in FSDP:
         before_first = np.maximum(final - block - root, 0)
     early = np.where(accumulates, between, 0)
+    # FSDP's root unit is reduced last: its shards come when what travelled has gone.
+    reduced = final - root if context.recipe.engine in FSDP else final
     return {
         FIRST_GATHER: early,
         FORWARD_BLOCK: early,
@@ -163,6 +165,6 @@ def _growing(context: Context, final: Bytes, between: Bytes) -> ByMoment:
         LAST_BLOCK: np.where(accumulates, between, head),
         NEXT_BLOCK: np.where(accumulates, between, np.minimum(head + block, final)),
         FIRST_BLOCK: np.where(accumulates, final, before_first),
-        REDUCTION: final,
+        REDUCTION: np.where(accumulates, final, reduced),
         STEP: final,
     }
