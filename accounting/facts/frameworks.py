@@ -59,4 +59,4 @@ ZERO3_SETS_WAITING = 4
 """Gathered sets of DeepSpeed stage 3 that the allocator holds beside the live one. Source: Qwen 72B LoRA and Llama 8B
 runs with a floor of 8 to 11 GiB above states, fit part; DeepSpeed#4093 (13 GB on 2 and on 4 devices)."""
 CUT_UP_LOGITS_FRACTION = 0.5
-"""Reserved beside the logits of a Hugging Face loss. Source: fsdp_qlora runs, median of reserved less predicted, fit part."""
+"""Reserved beside the logits of a Hugging Face loss. Source: fsdp_qlora, median of the gap, fit part."""

@@ -124,7 +124,8 @@ def cut_up_logits(context: Context, ledger: Ledger) -> Bytes:
         if row.line.bucket is Bucket.LOGITS_AND_LOSS and BACKWARD_LOSS in row.by_moment:
             held = held + row.by_moment[BACKWARD_LOSS]
     holes = np.ceil(held * CUT_UP_LOGITS_FRACTION).astype(np.int64)
-    return np.maximum(ledger.totals[BACKWARD_LOSS] + holes - ledger.peak(), 0)
+    beyond: Bytes = np.maximum(ledger.totals[BACKWARD_LOSS] + holes - ledger.peak(), 0)
+    return beyond
 
 
 def _context_bytes(context: Context) -> Bytes:
