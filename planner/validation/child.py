@@ -98,7 +98,10 @@ def run_child(
         end_session(process.pid)
         process.wait()
         for reader in readers:
-            reader.join(1)
+            reader.join(5)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def _started(python: str) -> subprocess.Popen[bytes]:
@@ -158,9 +161,9 @@ def _gathered(
         except queue.Empty:
             continue
         if line is None:
-            code = process.wait()
-            raise _ended(code, b"".join(tail).decode(errors="replace")[-TAIL:])
-        event = json.loads(line)
+            end_session(process.pid)  # it may only have said too much
+            raise _ended(process.wait(), b"".join(tail).decode(errors="replace")[-TAIL:])
+        event = _event(line)
         watch.progress = event.get("progress", watch.progress)
         found.environment |= event.get("environment", {})
         if "error" in event:
@@ -169,6 +172,16 @@ def _gathered(
         if "result" in event:
             found.results.append(event["result"])
     return found
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    try:
+        event = json.loads(line)
+    except ValueError:
+        event = None
+    if not isinstance(event, dict):
+        raise ChildFailed("process_lost", f"the measuring process said what is no event: {line[:80]!r}")
+    return event
 
 
 def _ended(code: int, tail: str) -> ChildFailed:

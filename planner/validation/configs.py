@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from accounting.model import Architecture, ConfigError, Inventory, Model, model_from_config
+from accounting.model import Architecture, ConfigError, Inventory, Model, known_types, model_from_config
 
 CODE_OR_NAMES = frozenset(
     {
@@ -99,6 +99,8 @@ def config_of(model: Model, given: Mapping[str, Any] | None) -> dict[str, Any]:
     """
     if given is not None:
         found = {name: value for name, value in given.items() if name not in CODE_OR_NAMES}
+        if found.get("model_type") not in known_types():
+            raise NoConfig("its model_type is none of the classes that are built here")
     elif model.architecture is not None and model.architecture.family in FAMILIES:
         found = _written(model.architecture)
     else:

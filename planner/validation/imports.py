@@ -6,10 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from planner.requests.fields import INVALID, Anything, Faults, Member, Number, Record, Text, Whole
+from planner.documents import MAX_TEXT
+from planner.requests.fields import INVALID, Anything, Either, Faults, Member, Number, Record, Text, Whole
 
 MOST_BYTES = 1 << 45
 _BYTES = Whole(0, MOST_BYTES)
+SNAPSHOT = Either(word=Text(MAX_TEXT), record=Anything())
 _PHASES = Record({name: Member(_BYTES) for name in ("forward", "backward", "optimizer_step")})
 MEASURED = Record(
     {
@@ -19,7 +21,7 @@ MEASURED = Record(
         "by_phase": Member(_PHASES),
         "step_seconds": Member(Number(0, 1e7, above=True)),
         "log_line": Member(Text(), help="a line of a training log"),
-        "memory_snapshot": Member(Anything(), help="torch.cuda.memory_stats(), or the text of memory_summary()"),
+        "memory_snapshot": Member(SNAPSHOT, help="torch.cuda.memory_stats(), or the text of memory_summary()"),
         "environment": Member(Anything(), help="versions and device, as free members"),
     }
 )
@@ -38,8 +40,8 @@ def _bytes(found: re.Match[str], *, binary: bool) -> int:
 
 
 LOG_PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("peak_allocated_bytes", re.compile(rf"max[ _]?(?:mem(?:ory)?[ _])?allocated\D{{0,12}}{_AMOUNT}", re.I)),
-    ("peak_reserved_bytes", re.compile(rf"max[ _]?(?:mem(?:ory)?[ _])?reserved\D{{0,12}}{_AMOUNT}", re.I)),
+    ("peak_allocated_bytes", re.compile(rf"max[ _]?(?:mem(?:ory)?[ _]?)?allocated\D{{0,12}}{_AMOUNT}", re.I)),
+    ("peak_reserved_bytes", re.compile(rf"max[ _]?(?:mem(?:ory)?[ _]?)?reserved\D{{0,12}}{_AMOUNT}", re.I)),
     # torchtitan: `memory: 47.61GiB(60.12%)` is the reserved peak.
     ("peak_reserved_bytes", re.compile(rf"\bmemory:\s*{_AMOUNT}\s*\(", re.I)),
     ("device_bytes", re.compile(rf"(?:device|nvidia-smi|gpu) mem(?:ory)?\D{{0,12}}{_AMOUNT}", re.I)),

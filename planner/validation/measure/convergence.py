@@ -18,8 +18,8 @@ from planner.validation.measure.optimizers import built_optimizers
 from planner.validation.measure.text import text
 
 CHARACTERS = 60_000
-CONTEXT = 48
-BATCH = 16
+CONTEXT = 32
+BATCH = 8
 WIDTH = 64
 HEADS = 4
 BLOCKS = 2
@@ -30,6 +30,10 @@ RATES = {"sgd": 0.3, "muon": 0.02, "lion": 6e-4, "lion-8bit": 6e-4, "adafactor":
 """Rates at which each candidate trains this model well; the others take the reference's."""
 NEVER = 1e6
 """A loss beyond this is divergence, whatever follows."""
+
+
+_REFERENCES: dict[tuple[int, int], tuple[dict[str, Any], Any, Any]] = {}
+"""By seed and steps: several candidates of one work order share them."""
 
 
 class Block(nn.Module):  # type: ignore[misc]  # torch is not there when types are checked
@@ -76,7 +80,10 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         torch.manual_seed(seed)
         model = Characters(len(letters))
         start.append(_first_loss(model, data, seed))
-        reference, trained, optimizer = _train(_reference(job), copy.deepcopy(model), data, seed)
+        key = (seed, job["steps"])
+        if key not in _REFERENCES:
+            _REFERENCES[key] = _train(_reference(job), copy.deepcopy(model), data, seed)
+        reference, trained, optimizer = _REFERENCES[key]
         candidate, _, _ = _train(job, copy.deepcopy(model), data, seed)
         runs.append({"seed": seed, "candidate": candidate, "reference": reference})
         job["progress"](progress=(seed + 1) / job["seeds"])

@@ -79,6 +79,8 @@ Named = list[tuple[str, Any]]
 
 def _muon(row: Optimizer, options: dict[str, Any], named: Named, rate: float) -> list[Any]:
     hidden = [p for name, p in named if p.ndim == 2 and not any(word in name for word in OUTSIDE)]  # noqa: PLR2004
+    if not hidden:
+        raise Refused("muon steps matrices, and this engine hands the optimizer flat slices of them")
     rest = [p for _, p in named if not any(p is one for one in hidden)]
     return [torch.optim.Muon(hidden, lr=rate, **options), torch.optim.AdamW(rest, lr=rate)]
 
@@ -97,8 +99,10 @@ SPECIAL: dict[str, Callable[[Optimizer, dict[str, Any], Named, float], list[Any]
 def plain(tensor: Any) -> Iterator[Any]:
     """The ordinary tensors a wrapper (shard, quantised state) consists of."""
     if type(tensor) not in {torch.Tensor, torch.nn.Parameter} and hasattr(tensor, "__tensor_flatten__"):
-        for name in tensor.__tensor_flatten__()[0]:
-            yield from plain(getattr(tensor, name))
+        parts = (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+        for part in parts:
+            if isinstance(part, torch.Tensor):
+                yield from plain(part)
     else:
         yield tensor
 

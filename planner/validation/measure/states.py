@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import tempfile
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +76,7 @@ def _rank(job: dict[str, Any], rank: int, meeting: str, sender: Any) -> None:
         dist.barrier()
         dist.destroy_process_group()
     except Exception as fault:  # noqa: BLE001 - told to the process that asked, whatever it is
-        sender.send({"error": f"{type(fault).__name__}: {fault} at {traceback.format_exc(limit=-1)}"[:900]})
+        sender.send({"error": f"{type(fault).__name__}: {fault}"[:600]})
 
 
 def _one(job: dict[str, Any]) -> dict[str, Any]:

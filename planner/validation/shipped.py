@@ -1,0 +1,174 @@
+"""Validations that come with the product, as rows: what `manage.py validate --case NAME` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from typing import Any
+
+Payload = dict[str, Any]
+
+MODEL = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "vocab_size": 128256,
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": False,
+}
+"""Llama-3-8B's config.json."""
+SMALL = {
+    **MODEL,
+    "vocab_size": 8192,
+    "hidden_size": 512,
+    "intermediate_size": 1408,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+}
+MIDDLE = {
+    **MODEL,
+    "vocab_size": 32000,
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 22,
+    "num_key_value_heads": 4,
+}
+"""TinyLlama-1.1B's."""
+GPT = {
+    "architectures": ["GPT2LMHeadModel"],
+    "model_type": "gpt2",
+    "n_embd": 1024,
+    "n_layer": 24,
+    "n_head": 16,
+    "vocab_size": 50257,
+    "n_positions": 2048,
+}
+"""GPT-2 medium's, with room for 2,048 positions."""
+
+
+def request(engine: str, stage: int, world: int, **members: Any) -> dict[str, Any]:
+    """An estimate request of data parallelism alone; `members` replace or add."""
+    copies = stage == 0
+    return {
+        "model": {"config": MODEL},
+        "hardware": {"accelerator": "h100-sxm5-80gb", "count": world},
+        "parallelism": {"dp_replicate": world if copies else 1, "dp_shard": 1 if copies else world},
+        "sharding": {"engine": engine, "zero_stage": stage},
+        "batch": {"micro_batch_size": 1, "sequence_length": 4096, "global_batch_size": world},
+        **members,
+    }
+
+
+QUANTISED = ("adamw-8bit", "adamw-8bit-torchao")
+FACTORED = ("adafactor", "adafactor-hf")
+PLAIN = ("adamw", "lion", "sgd")
+CPU_RUNS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], tuple[str, ...], tuple[str, ...]], ...] = (
+    ("ddp", (0,), (1,), (*PLAIN, *QUANTISED, *FACTORED, "muon"), ("fp32", "bf16-pure")),
+    ("ddp", (0,), (2,), ("adamw", *QUANTISED, "adafactor"), ("fp32", "bf16-mixed")),
+    ("fsdp1", (2, 3), (2, 4), ("adamw", "adamw-8bit", "adafactor-hf"), ("fp32",)),
+    ("fsdp1", (3,), (2,), ("adamw", "lion"), ("bf16-mixed", "bf16-pure")),
+    ("fsdp2", (2, 3), (2, 4), ("adamw", "adamw-8bit-torchao", "lion"), ("fp32",)),
+    ("fsdp2", (3,), (2, 4), ("adamw", "muon"), ("bf16-mixed", "bf16-pure")),
+)
+"""Engine, stages, worlds, optimizers, precisions: every product of a row runs. FSDP2 hands DTensors to the optimizer,
+which bitsandbytes and both Adafactors of these versions refuse; they stand under the other engines."""
+
+
+def cpu_matrix() -> Iterator[Payload]:
+    """Every combination of the rows above."""
+    for engine, stages, worlds, optimizers, precisions in CPU_RUNS:
+        for stage, world, optimizer, precision in product(stages, worlds, optimizers, precisions):
+            asked = request(engine, stage, world, optimizer=optimizer, precision=precision)
+            yield {"kind": "cpu", "request": asked}
+
+
+def dry_matrix() -> Iterator[Payload]:
+    """Phases of a small model: optimizers, precisions, recomputation, stages and worlds, and two splits of tensors."""
+    rows = product((2, 8), (2, 3), ("adamw", "lion", "sgd"), ("fp32", "bf16-mixed", "bf16-pure"), ("none", "full"))
+    for number, (world, stage, optimizer, precision, recompute) in enumerate(rows):
+        if number % 5 in (0, 2):  # 5 shares no factor with the axes: each value meets each other
+            members = {"optimizer": optimizer, "precision": precision, "recompute": recompute}
+            yield {"kind": "dry-run", "request": _small(request("fsdp2", stage, world, **members), world)}
+    for precision, recompute in product(("fp32", "bf16-mixed", "bf16-pure"), ("none", "full")):
+        yield {"kind": "dry-run", "request": _small(request("ddp", 0, 1, precision=precision, recompute=recompute), 1)}
+
+
+def _small(asked: Payload, world: int) -> Payload:
+    batch = {"micro_batch_size": 2, "sequence_length": 1024, "global_batch_size": 2 * world}
+    return {**asked, "model": {"config": SMALL}, "batch": batch}
+
+
+def dry_8b() -> Iterator[Payload]:
+    """Llama-3-8B whole, on fake groups of 8 and 64 ranks."""
+    for world in (8, 64):
+        batch = {"micro_batch_size": 1, "sequence_length": 8192, "global_batch_size": world}
+        yield {"kind": "dry-run", "request": request("fsdp2", 3, world, precision="bf16-mixed", batch=batch)}
+
+
+GPU_RUNS = tuple(
+    (model, optimizer, recompute, sequence, micro)
+    for model in ("middle", "gpt")
+    for optimizer, recompute, sequence, micro in (
+        ("adamw", "none", 512, 4),
+        ("adamw", "none", 2048, 1),
+        ("adamw", "full", 2048, 4),
+        ("adamw-8bit", "none", 2048, 1),
+        ("adamw-8bit", "full", 512, 8),
+        ("adafactor", "none", 512, 4),
+        ("adafactor", "full", 2048, 4),
+    )
+)
+"""Model, optimizer, recomputation, sequence, sequences in a micro-batch."""
+
+
+def gpu_matrix() -> Iterator[Payload]:
+    """Fourteen configurations for one device: two models, three optimizers, both recomputations, short and long."""
+    models = {"middle": MIDDLE, "gpt": GPT}
+    for model, optimizer, recompute, sequence, micro in GPU_RUNS:
+        batch = {"micro_batch_size": micro, "sequence_length": sequence, "global_batch_size": 2 * micro}
+        members = {"optimizer": optimizer, "precision": "bf16-pure", "recompute": recompute, "batch": batch}
+        yield {"kind": "gpu", "request": request("ddp", 0, 1, model={"config": models[model]}, **members)}
+
+
+CHECKS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("adamw", "fp32", {}),
+    ("adamw-8bit", "fp32", {}),
+    ("adafactor-hf", "fp32", {}),
+    ("lion", "fp32", {}),
+    ("adamw", "bf16-pure", {}),
+    ("sgd", "bf16-pure", {"learning_rate": 1e-3}),
+    ("adamw", "fp32", {"learning_rate": 3.0}),
+)
+"""Optimizer, precision, options: itself, compressed, factored, sign, no master copy, updates that vanish, unstable."""
+
+
+def convergence_matrix() -> Iterator[Payload]:
+    for optimizer, precision, options in CHECKS:
+        asked = request("ddp", 0, 1, optimizer=optimizer, precision=precision)
+        yield (
+            {"kind": "convergence", "request": asked, "options": options}
+            if options
+            else {
+                "kind": "convergence",
+                "request": asked,
+            }
+        )
+
+
+def shapes_8b() -> Iterator[Payload]:
+    yield {"kind": "shapes", "request": request("fsdp2", 3, 8)}
+
+
+CASES: Mapping[str, tuple[str, Any]] = {
+    "shapes": ("counts and shapes of Llama-3-8B's class", shapes_8b),
+    "cpu-matrix": ("state bytes of optimizers under sharding engines on 1 to 4 CPU processes", cpu_matrix),
+    "dry-matrix": ("phases of a small model under the memory tracker", dry_matrix),
+    "dry-8b": ("Llama-3-8B on fake groups of 8 and 64 ranks", dry_8b),
+    "gpu-matrix": ("fourteen configurations on one device, in about ten minutes", gpu_matrix),
+    "convergence": ("optimizers and precisions beside fp32 AdamW", convergence_matrix),
+}
