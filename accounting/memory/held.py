@@ -82,7 +82,7 @@ class HeldTensors:
         return self.stored(divided=True)
 
     def _sub_group_pieces(self) -> list[Piece]:
-        """DeepSpeed stage 3 steps on flat sub-groups: all of one length but for the remainder, which the first takes."""
+        """DeepSpeed stage 3 steps on flat sub-groups: of one length but for the remainder, which the first takes."""
         size = self.recipe.options.sub_group_size or DEEPSPEED.sub_group_size
         pieces = []
         for order in self.flat_orders:
@@ -138,7 +138,7 @@ class HeldTensors:
         return views
 
     def held_bytes(self, *, divided: bool, dtype: str | None) -> Bytes:
-        """Bytes of one copy of the trainable parameters in a dtype, divided or whole; 0 where it is None. [byte, (N, S)]"""
+        """Bytes of the trainable parameters in a dtype, divided or whole; 0 where it is None. [byte, (N, S)]"""
         if dtype is None:
             return self.zero
         total = stored_elements(self.stored(divided=divided), self.partition.shape) * itemsize(dtype)

@@ -83,7 +83,7 @@ def host_swap(context: Context) -> ByMoment:
 
     bytes = 4 buffers · 4 · elements of a sub-group (states) + 5 buffers · 1e8 elements · bytes of a weight (weights)
 
-    Alive: all phases; not on the device. Source: deepspeed 0.19.8 runtime/zero/offload_config (buffer_count, buffer_size).
+    Alive: all phases; not on the device. Source: deepspeed 0.19.8 offload_config (buffer_count, buffer_size).
     """
     recipe = context.recipe
     total = context.zero

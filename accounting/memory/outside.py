@@ -26,7 +26,8 @@ def host_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
 
 def host_bytes_per_rank(ledger: Ledger) -> Bytes:
     """Host memory of a rank of the worst stage at its worst moment. [byte, (N, 1)]"""
-    return np.maximum.reduce([_host_at(ledger, moment) for moment in MOMENTS])
+    most: Bytes = np.maximum.reduce([_host_at(ledger, moment) for moment in MOMENTS])
+    return most
 
 
 def host_load_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
@@ -37,11 +38,11 @@ def host_load_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
     weights and states stand beside it. Source: bug reports of ranks · checkpoint; transformers' 5 GB checkpoint files.
     """
     recipe = context.recipe
-    whole = np.full_like(context.layout.count, whole_weight_bytes(context))
+    whole: Bytes = np.full_like(context.layout.count, whole_weight_bytes(context))
     if recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == 3:  # noqa: PLR2004
-        read = np.minimum(whole, CHECKPOINT_FILE_BYTES)
+        read: Bytes = np.minimum(whole, CHECKPOINT_FILE_BYTES)
     elif recipe.engine in (Engine.MEGATRON, Engine.IDEAL):
-        read = offloaded_parameters(context).max(axis=1, keepdims=True)
+        read = _worst_stage(offloaded_parameters(context))
     else:
         read = whole
     return ranks_per_node(context) * (read + _host_at(ledger, LOAD))
@@ -62,7 +63,7 @@ def host_save_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
         staged = staged + context.partition.largest_tensor() * itemsize(recipe.precision.stepped)
     gathers = recipe.engine in FSDP or (recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == 3)  # noqa: PLR2004
     gathered = checkpoint_bytes(context)[0] if gathers else 0
-    each = staged.max(axis=1, keepdims=True) + _host_at(ledger, SAVE)
+    each = _worst_stage(staged) + _host_at(ledger, SAVE)
     return ranks_per_node(context) * each + gathered
 
 
@@ -78,16 +79,22 @@ def whole_weight_bytes(context: Context) -> int:
 
 def _host_at(ledger: Ledger, moment: Moment) -> Bytes:
     """Host lines of the worst stage at one moment. [byte, (N, 1)]"""
-    total = np.zeros(ledger.shape, dtype=np.int64)
+    total: Bytes = np.zeros(ledger.shape, dtype=np.int64)
     for row in ledger.rows:
         if not row.line.device:
             total = total + row.by_moment.get(moment, np.int64(0))
-    return total.max(axis=1, keepdims=True)
+    return _worst_stage(total)
+
+
+def _worst_stage(amount: Bytes) -> Bytes:
+    """The largest of a candidate's stages. [(N, 1)]"""
+    worst: Bytes = amount.max(axis=1, keepdims=True)
+    return worst
 
 
 def nvme_bytes_per_node(context: Context) -> Bytes:
     """NVMe bytes that the ranks of one node need. [byte, (N, 1)]"""
-    return ranks_per_node(context) * nvme_states(context).max(axis=1, keepdims=True)
+    return ranks_per_node(context) * _worst_stage(nvme_states(context))
 
 
 def ranks_per_node(context: Context) -> Bytes:
@@ -98,7 +105,7 @@ def checkpoint_bytes(context: Context) -> tuple[int, int]:
     """(weights only, resumable) bytes on disk for the whole model, sharding aside.
 
     weights = trained parameters · bytes of the compute dtype; full = parameters, master copy and optimizer states as
-    they are held. A frozen base is not saved. Source: DeepSpeed and Megatron checkpoints: 2, 12 and 14 bytes a parameter.
+    they are held. A frozen base is not saved. Source: DeepSpeed, Megatron checkpoints: 2, 12, 14 bytes a parameter.
     """
     recipe = context.recipe
     trained = recipe.inventory.trainable_parameters

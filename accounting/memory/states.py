@@ -33,7 +33,7 @@ def parameters(context: Context) -> ByMoment:
 def frozen_parameters(context: Context) -> ByMoment:
     """Weights that do not train, in the adapter's base dtype.
 
-    bytes = sum of stored tensors (block scales included) / (shard group under stage 3; not bitsandbytes under DeepSpeed)
+    bytes = sum of stored tensors, block scales included / (shard group under stage 3; not bitsandbytes under DeepSpeed)
 
     Alive: all phases. Source: bitsandbytes and PEFT storage, measured.
     """
@@ -81,7 +81,7 @@ def optimizer_states(context: Context) -> ByMoment:
 
 
 def optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
-    """State bytes of a rank, on the device and on the host; 0 where shapes decide and a bare count has none. [byte, (N, S)]"""
+    """State bytes of a rank, on device and host; 0 where shapes decide and a bare count has none. [byte, (N, S)]"""
     recipe = context.recipe
     if recipe.model.inventory is None and needs_shapes(recipe.optimizer):
         return context.zero, context.zero

@@ -1,5 +1,6 @@
 """Per-rank bytes of real engines on a CPU equal ours: every cell exact, or refused with the library's own reason."""
 
+# ruff: noqa: PLC0415 - the libraries are imported where they are known to be installed
 from __future__ import annotations
 
 import json

@@ -3,6 +3,7 @@
 Called as `worker.py RANK WORLD FOLDER`: FOLDER/cells.json in, FOLDER/RANK.json out, a shared file as meeting place.
 """
 
+# ruff: noqa: PLC0415 - the libraries are imported where they are known to be installed
 from __future__ import annotations
 
 import gc
