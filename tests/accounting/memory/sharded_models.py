@@ -39,13 +39,6 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
         "num_experts_per_tok": 2,
         "sliding_window": None,
     },
-    "gemma": {
-        "model_type": "gemma",
-        "architectures": ["GemmaForCausalLM"],
-        **_LLAMA,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "tie_word_embeddings": True,
-    },
     "gpt-neox": {
         "model_type": "gpt_neox",
         "architectures": ["GPTNeoXForCausalLM"],
