@@ -1,7 +1,7 @@
 """How far measured memory lies from the model's answer: the likely range around an estimate, by whose code runs it.
 
 Each row is the 5th and, rounded up, the 96th percentile of measured / predicted on the measured runs it names (the fit
-part only; the report part judges it): fewer than one run in twenty lies above. A row with fewer than ten runs borrows the widest shape that its engine has earned.
+part only; the report part judges it): fewer than one run in twenty lies above. What has fewer than ten runs has no row.
 """
 
 from __future__ import annotations
