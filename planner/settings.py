@@ -194,10 +194,11 @@ REST_FRAMEWORK: dict[str, Any] = {
     "TEST_REQUEST_DEFAULT_FORMAT": "json",
 }
 API_REQUESTS_PER_MINUTE = env_int("API_REQUESTS_PER_MINUTE", default=60_000, least=1)
+TOKEN_DAYS = env_int("TOKEN_DAYS", default=365, least=1)
 REST_KNOX = {
     "AUTH_HEADER_PREFIX": "Bearer",
     "TOKEN_PREFIX": "plan_",
-    "TOKEN_TTL": timedelta(days=env_int("TOKEN_DAYS", default=365, least=1)),
+    "TOKEN_TTL": timedelta(days=TOKEN_DAYS),
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Shardplan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import structlog
@@ -78,7 +79,7 @@ class ApiView(APIView):
         SessionAuthentication,
     )
     permission_classes = (TeamPermission,)
-    parser_classes = (StrictJSONParser,)
+    parser_classes: Sequence[type[BaseParser]] = (StrictJSONParser,)
     renderer_classes = (JSONRenderer,)
     throttle_classes = (ActorThrottle,)
     content_negotiation_class = JsonOnly

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -31,7 +31,7 @@ class JsonLines(list[bytes]):
 
 
 class _LinesParser(BaseParser):
-    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> JsonLines:
+    def parse(self, stream: Any, media_type: str | None = None, parser_context: Any = None) -> Any:
         raw = stream.read()
         if len(raw) > MAX_BODY_BYTES:
             raise TooLarge(f"the body has {len(raw):,} bytes; at most {MAX_BODY_BYTES:,} are read")
@@ -44,7 +44,7 @@ def _parser(media: str) -> type[BaseParser]:
 
 class EstimateBulkView(ApiView):
     needs: ClassVar = {"POST": "read"}
-    parser_classes = (StrictJSONParser, *(_parser(media) for media in LINE_TYPES))
+    parser_classes: Sequence[type[BaseParser]] = (StrictJSONParser, *(_parser(media) for media in LINE_TYPES))
 
     @extend_schema(
         operation_id="estimate_bulk",

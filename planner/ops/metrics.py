@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 import redis
 import structlog
@@ -46,12 +47,12 @@ class _Tally:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.waiting: Counter[str] = Counter()
+        self.waiting: Any = Counter()  # of floats: seconds are added up like counts
         self.flushed = 0.0
 
     def add(self, counts: Mapping[str, float], *, now: bool) -> None:
         with self.lock:
-            self.waiting.update(counts)  # type: ignore[arg-type]  # seconds are added up like counts
+            self.waiting.update(counts)
             if not now and time.monotonic() - self.flushed < FLUSH_SECONDS:
                 return
             taken, self.waiting = self.waiting, Counter()
@@ -124,7 +125,9 @@ def exposition() -> str:
 
 def _gauges() -> Iterator[tuple[str, float]]:
     open_plans = PlanRun.objects.exclude(status__in=FINAL).order_by().values("status")
-    depth = {row["status"]: row for row in open_plans.annotate(count=Count("pk"), oldest=Min("created_at"))}
+    depth: dict[str, Any] = {
+        row["status"]: row for row in open_plans.annotate(count=Count("pk"), oldest=Min("created_at"))
+    }
     for status in (PlanStatus.QUEUED, PlanStatus.RUNNING):
         yield f'shardplan_queue_depth{{status="{status.value}"}}', depth.get(status, {}).get("count", 0)
     oldest = depth.get(PlanStatus.QUEUED, {}).get("oldest")

@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from accounting.model import ConfigError, model_from_config
 from hardware.revision import catalog_changed
+from planner.documents import SLUG
 from planner.errors import Fault, InvalidRequest
 from planner.specs.models import Confidence, ModelSpec, Origin
-from planner.teams.models import SLUG
 
 if TYPE_CHECKING:
     from planner.teams.models import Team

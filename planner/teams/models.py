@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.core.validators import RegexValidator
@@ -69,7 +69,7 @@ class ApiToken(AbstractAuthToken):  # type: ignore[misc]  # knox has no types
     scope = models.CharField(max_length=10, choices=Scope, default=Scope.PLAN)
     last_used_at = models.DateTimeField(null=True, blank=True)
 
-    objects: ClassVar[models.Manager[ApiToken]] = AuthTokenManager()
+    objects: ClassVar[Any] = AuthTokenManager()  # its create gives the text beside the row
 
     class Meta:
         ordering: ClassVar = ["-created"]

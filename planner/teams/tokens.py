@@ -21,12 +21,12 @@ from planner.teams.services import token_create
 
 MAX_TOKENS = 100
 """Of one person in one team."""
-LONGEST_DAYS = settings.REST_KNOX["TOKEN_TTL"].days
+MAX_DAYS = 3_650
 TOKEN = Record(
     {
         "name": Member(Text(100), required=True, help="what it is for; once per person"),
         "scope": Member(Word(tuple(Scope.values)), default=Scope.PLAN.value, help="never more than your role allows"),
-        "days": Member(Whole(1, LONGEST_DAYS), default=LONGEST_DAYS, help="until it expires"),
+        "days": Member(Whole(1, MAX_DAYS), help="until it expires; without it, and at most, what the operator allows"),
     }
 )
 
@@ -49,9 +49,12 @@ def token_issue(*, actor: Actor, payload: object) -> tuple[ApiToken, str]:
     _may_manage(actor)
     faults = Faults()
     given: Any = TOKEN.read(payload, "", faults)
+    longest = settings.TOKEN_DAYS
+    if given is not INVALID and given.get("days", 1) > longest:
+        faults.add("/days", "out_of_range", f"{given['days']:,} days; a token here lives for {longest:,} at most")
     if given is INVALID or faults.found:
         raise InvalidRequest(faults.found)
-    scope, days = given.get("scope", Scope.PLAN.value), given.get("days", LONGEST_DAYS)
+    scope, days = given.get("scope", Scope.PLAN.value), given.get("days", longest)
     with transaction.atomic():
         if ApiToken.objects.filter(team=actor.team, user=actor.user).count() >= MAX_TOKENS:
             raise Conflict(f"a person keeps at most {MAX_TOKENS} tokens in a team; revoke one first")
