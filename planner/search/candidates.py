@@ -12,7 +12,7 @@ from accounting.scenario import Layout, Recipe, Scenario
 from planner.search.sites import Fleet, Whole
 
 Floats = NDArray[np.float64]
-NUMBERS = ("machine", "need", "limit", "hours", "usd", "usd_per_hour", "step_seconds")
+NUMBERS = ("machine", "need", "expected", "limit", "hours", "usd", "usd_per_hour", "step_seconds")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,8 @@ class Candidates:
     """Index into the machine choices."""
     need: Whole
     """Bytes that had to fit: the upper end of the range, or the expected value."""
+    expected: Whole
+    """Bytes the driver is expected to show: what the pace of a nearly full card depends on."""
     limit: Whole
     hours: Floats
     usd: Floats

@@ -153,7 +153,8 @@ class Judge:
 
     def _on_machines(self, layout: Layout, site: Whole) -> None:
         fleet = self.found.fleet
-        need, host = self._need(layout, site)
+        need, expected, host = self._need(layout, site)
+        both = (need, expected)
         row, machine = self.sites.expand(site)
         capacity = fleet.capacity[machine]
         unknown = capacity < 0
@@ -163,22 +164,23 @@ class Judge:
         missed = np.flatnonzero(~unknown & (over > 0))
         self.found.reject("memory", len(missed))
         if len(missed):
-            big = self._untimed(layout, row[missed], machine[missed], need, limit[missed])
+            big = self._untimed(layout, row[missed], machine[missed], both, limit[missed])
             self.big.append(closest(big, over[missed], NEAREST))
         fitting = np.flatnonzero(~unknown & (over <= 0))
         row, machine, limit = row[fitting], machine[fitting], limit[fitting]
         hosted = np.flatnonzero(~self._short_of_host_memory(host[row], machine, layout.count[row, 0]))
         for start in range(0, len(hosted), CELLS):
             part = hosted[start : start + CELLS]
-            here = self._untimed(layout, row[part], machine[part], need, limit[part])
+            here = self._untimed(layout, row[part], machine[part], both, limit[part])
             self._gates(priced(self.problem, fleet, here))
 
-    def _need(self, layout: Layout, site: Whole) -> tuple[Whole, Whole]:
-        """(bytes that must fit, host bytes of one rank) of each layout."""
+    def _need(self, layout: Layout, site: Whole) -> tuple[Whole, Whole, Whole]:
+        """(bytes that must fit, bytes expected, host bytes of one rank) of each layout."""
         scenario = self.found.fleet.scenario(self.recipe, layout, self.sites.first[site])
         needed = need_of(scenario)
         upper = self.problem.constraints.risk == "upper"
-        return (needed.upper if upper else needed.expected)[:, 0], needed.host_per_rank[:, 0]
+        expected = needed.expected[:, 0]
+        return needed.upper[:, 0] if upper else expected, expected, needed.host_per_rank[:, 0]
 
     def _short_of_host_memory(self, host: Whole, machine: Whole, count: Whole) -> NDArray[np.bool_]:
         """Rows whose node has not the host memory that offloading needs; an unknown one rules nothing out."""
@@ -188,9 +190,15 @@ class Judge:
         self.found.reject("host_memory", int(short.sum()))
         return short
 
-    def _untimed(self, layout: Layout, row: Whole, machine: Whole, need: Whole, limit: Whole) -> Candidates:
+    def _untimed(
+        self, layout: Layout, row: Whole, machine: Whole, both: tuple[Whole, Whole], limit: Whole
+    ) -> Candidates:
+        """Rows before anybody has timed them; `both` is what each layout needs and what it is expected to need."""
+        need, expected = (values[row] for values in both)
         unknown = np.full(len(row), np.nan)
-        return Candidates(self.recipe, layout.take(row), machine, need[row], limit, unknown, unknown, unknown, unknown)
+        return Candidates(
+            self.recipe, layout.take(row), machine, need, expected, limit, unknown, unknown, unknown, unknown
+        )
 
     def _gates(self, here: Candidates) -> None:
         limits, found = self.problem.constraints, self.found
@@ -236,11 +244,11 @@ class Judge:
 def priced(problem: PlanProblem, fleet: Fleet, here: Candidates) -> Candidates:
     """The same rows with their time and cost."""
     scenario = fleet.scenario(here.recipe, here.layout, here.machine)
-    expected = problem.constraints.risk != "upper"  # a need that holds at its upper end leaves room
-    timing = step_time(scenario, partition_of(scenario), need=here.need.reshape(-1, 1) if expected else None)
+    timing = step_time(scenario, partition_of(scenario), need=here.expected.reshape(-1, 1))
     cost = cost_of(problem, scenario, timing)
     columns = (cost.hours, cost.usd, cost.usd_per_hour, timing.step_seconds)
-    return Candidates(here.recipe, here.layout, here.machine, here.need, here.limit, *(c[:, 0] for c in columns))
+    bytes_of = (here.need, here.expected, here.limit)
+    return Candidates(here.recipe, here.layout, here.machine, *bytes_of, *(c[:, 0] for c in columns))
 
 
 def _nearest(missed: Candidates, name: str) -> list[Candidates]:
