@@ -9,7 +9,7 @@ import numpy as np
 from accounting.facts.dtypes import itemsize
 from accounting.facts.families import habits_of
 from accounting.memory.numerics import Numerics
-from accounting.memory.saved import GEMMA_FAMILIES, block_rows
+from accounting.memory.saved import GEMMA_FAMILIES, activation_bytes, block_rows
 from accounting.memory.saved_adapter import adapter_rows
 from accounting.memory.saved_attention import kernel_of
 from accounting.memory.saved_rows import AdapterRows, Block, Saved, Split
@@ -187,12 +187,20 @@ def _weight_copies(recipe: Recipe, partition: Partition, kind_index: int, numeri
         return zero
     return zero + sum(
         (
-            2 * item.elements * item.tensor.count
+            _copy_size(item.tensor, recipe) * item.elements * item.tensor.count
             for item in partition.local
-            if item.unit == kind_index and _is_cast(item.tensor, recipe)
+            if item.unit == kind_index
         ),
         zero,
     )
+
+
+def _copy_size(tensor: Tensor, recipe: Recipe) -> int:
+    """Bytes an element of autocast's copy of a weight: LayerNorm runs in fp32, so a 16-bit base's is raised."""
+    architecture, adapter = recipe.model.architecture, recipe.adapter
+    if tensor.role == "norm" and architecture is not None and architecture.norm == "layernorm":
+        return 4 if adapter is not None and adapter.base_dtype != "fp32" else 0
+    return 2 if _is_cast(tensor, recipe) else 0
 
 
 # Bytes per (ffn unit, hidden unit) and token of the MLP moment of a block's backward: 16-bit, autocast, fp32.
@@ -243,7 +251,7 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
     law = "gemma" if gemma else "stream" if block.habits.softmax_in_stream else "upcast"
     per_score, per_hidden = _SCORE_MOMENT[law][column]
     scores = ceil_div(partition.tokens * per_score * architecture.heads * block.sequence, layout.tp)
-    freed = ceil_div(partition.tokens * 4 * numerics.compute * width, ways)
+    freed = ceil_div(partition.tokens * activation_bytes(block) * width, ways)
     return np.maximum(moment, scores + ceil_div(partition.tokens * per_hidden * h, sequence_ways) - freed)
 
 

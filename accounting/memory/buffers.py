@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from accounting.facts.dtypes import itemsize
@@ -26,7 +28,7 @@ from accounting.memory.sharding import FSDP
 from accounting.memory.states import full_gradients
 from accounting.partition import LocalTensor
 from accounting.units import Bytes, ceil_div
-from accounting.vocabulary import Bucket, Engine, RecomputeMode
+from accounting.vocabulary import Attention, Bucket, Engine, RecomputeMode
 
 PARTITIONED_GRADIENTS, PARTITIONED_PARAMETERS = 2, 3
 """ZeRO stages by what they start to divide."""
@@ -53,14 +55,15 @@ def gathered_units(context: Context) -> ByMoment:
     scattered = np.where(layers > 1, reduce * trained, 0)
     own = context.zero if whole else unit
     gradient, head_gradient = gather * trained, gather * context.head_elements
+    early = gather * context.largest_block(_early_elements(context))
     alone = context.partition.shard_group == 1
     moments = {
         FIRST_GATHER: 2 * (root + unit),
         FORWARD_BLOCK: resident + (2 * unit if whole else 3 * unit),
         FORWARD_LOSS: resident + own,
         BACKWARD_LOSS: resident + own,
-        LAST_BLOCK: resident + head_gradient + 2 * own + gradient // 3,
-        NEXT_BLOCK: resident + head_gradient + 2 * own + scattered + gradient // 3,
+        LAST_BLOCK: resident + head_gradient + 2 * own + early,
+        NEXT_BLOCK: resident + head_gradient + 2 * own + scattered + early,
         FIRST_BLOCK: resident + head_gradient + own + prefetched + scattered + gradient,
         # The root unit gives its gathered parameters back before its gradients travel.
         REDUCTION: gather * root_trained + np.where(alone, 0, reduce * root_trained),
@@ -71,6 +74,21 @@ def gathered_units(context: Context) -> ByMoment:
 def trainable_elements(item: LocalTensor) -> Bytes | int:
     """Elements of a tensor that get a gradient."""
     return item.elements if item.tensor.trainable else 0
+
+
+def _early_elements(context: Context) -> Callable[[LocalTensor], Bytes | int]:
+    """Which gradients of a block are there at the worst moment of its backward: the MLP's last matrix, or with scores
+    written out all but those of queries, keys and values. Source: activations §5."""
+    written_out = context.recipe.attention is Attention.EAGER
+
+    def early(item: LocalTensor) -> Bytes | int:
+        if written_out:
+            there = item.tensor.role != "attention" or "o_proj" in item.tensor.words
+        else:
+            there = "down_proj" in item.tensor.words
+        return trainable_elements(item) if there else 0
+
+    return early
 
 
 def _stays_gathered(context: Context) -> bool:

@@ -22,10 +22,10 @@ def mlp_rows(block: Block, width: int, module: str = "mlp") -> list[Saved]:
     copies = 2 if numerics.autocast and architecture.gated_mlp and not block.habits.joint_gate else 1
     read = copies * numerics.compute * architecture.hidden_size
     rows = [Saved("mlp_input", "input of the MLP", read, Split.GATHERED)]
-    return [*rows, Saved(module, "MLP activations", _activation_bytes(block) * width, Split.TENSOR)]
+    return [*rows, Saved(module, "MLP activations", activation_bytes(block) * width, Split.TENSOR)]
 
 
-def _activation_bytes(block: Block) -> int:
+def activation_bytes(block: Block) -> int:
     """Bytes per MLP unit and token."""
     architecture, numerics = block.architecture, block.numerics
     e = numerics.compute
@@ -65,7 +65,7 @@ def mixture_rows(block: Block) -> list[Saved]:
         Saved("moe", "expert activations", pieces * w * moe.expert_ffn_size, Split.EXPERT, routed=True),
     ]
     if moe.shared_ffn_size:
-        width = _activation_bytes(block) * moe.shared_ffn_size
+        width = activation_bytes(block) * moe.shared_ffn_size
         rows.append(Saved("shared_experts", "shared expert", width, Split.TENSOR))
     return rows
 
