@@ -13,7 +13,8 @@ from accounting.memory.context import Context
 from accounting.model import model_from_config
 from accounting.options import Options
 from accounting.scenario import Recompute
-from accounting.vocabulary import Attention, Bucket, RecomputeMode
+from accounting.vocabulary import Bucket, RecomputeMode
+from tests.accounting.memory.saved_models import ATTENTIONS
 from tests.accounting.step_time.scenes import scene
 
 Case = Mapping[str, Any]
@@ -27,9 +28,23 @@ _LLAMA: Mapping[str, Any] = {
     "max_position_embeddings": 8192,
     "tie_word_embeddings": False,
 }
+_NEOX: Mapping[str, Any] = {
+    "model_type": "gpt_neox",
+    "architectures": ["GPTNeoXForCausalLM"],
+    "hidden_size": 2048,
+    "num_attention_heads": 16,
+    "intermediate_size": 8192,
+    "vocab_size": 50432,
+    "max_position_embeddings": 8192,
+    "rotary_pct": 0.25,
+    "hidden_dropout": 0.0,
+    "attention_dropout": 0.0,
+}
 _GPT2: Mapping[str, Any] = {"n_embd": 1600, "n_head": 25, "n_positions": 8192, "vocab_size": 50257}
 MODELS: Mapping[str, Mapping[str, Any]] = {
     "llama": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **_LLAMA},
+    "llama-few-words": {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **_LLAMA, "vocab_size": 2048},
+    "gpt-neox-few-words": {**_NEOX, "vocab_size": 2048},
     "qwen3": {"model_type": "qwen3", "architectures": ["Qwen3ForCausalLM"], **_LLAMA, "vocab_size": 151936},
     "mixtral": {
         "model_type": "mixtral",
@@ -39,18 +54,7 @@ MODELS: Mapping[str, Mapping[str, Any]] = {
         "num_experts_per_tok": 2,
         "sliding_window": None,
     },
-    "gpt-neox": {
-        "model_type": "gpt_neox",
-        "architectures": ["GPTNeoXForCausalLM"],
-        "hidden_size": 2048,
-        "num_attention_heads": 16,
-        "intermediate_size": 8192,
-        "vocab_size": 50432,
-        "max_position_embeddings": 8192,
-        "rotary_pct": 0.25,
-        "hidden_dropout": 0.0,
-        "attention_dropout": 0.0,
-    },
+    "gpt-neox": _NEOX,
     "deepseek-v3": {
         "model_type": "deepseek_v3",
         "architectures": ["DeepseekV3ForCausalLM"],
@@ -95,7 +99,7 @@ def predicted(case: Case) -> int:
         "precision": PRESETS["bf16-mixed"],
         "optimizer": find_optimizer("adamw"),
         "optimizer_options": {"fused": True},
-        "attention": Attention.SDPA,
+        "attention": ATTENTIONS[case["attention"]],
         "recompute": Recompute(mode=RecomputeMode(case["recompute"])),
         "options": Options(reshard_after_forward=case["reshard"]),
     }

@@ -64,8 +64,8 @@ _KERNELS.impl("silu_backward", lambda gradient, value: torch.empty_like(value))
 
 
 FLASH = "stand_in_kernel"
-"""FlashAttention as transformers calls it, with torch's own kernel of the same algorithm in the package's place. The word
-"flash" in the name would make transformers look for the package."""
+"""FlashAttention as transformers calls it, with torch's own kernel of the same algorithm in the package's place.
+The word "flash" in the name would make transformers look for the package."""
 
 
 def _kernel(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *_: object, **words: Any) -> torch.Tensor:

@@ -15,6 +15,7 @@ import warnings
 from typing import Any
 
 from tests.accounting.memory.sharded_models import config_of
+
 from tests.reallib.activations.saved import batch_of, built  # isort: skip - loads the fake device before torch
 import torch
 import torch.distributed as dist
