@@ -30,3 +30,18 @@ def interpreter(folder: Path, script: str) -> str:
     found.write_text(f'#!/bin/sh\nexec "{sys.executable}" "{body}"\n')
     found.chmod(0o755)
     return str(found)
+
+
+HOLDS = (
+    """
+import os, sys
+sys.path.insert(0, os.getcwd())
+from planner.validation.measure.limits import end_with_parent
+end_with_parent()
+"""
+    + SLEEP
+)
+"""Tied to its parent as a real measurement is."""
+COUNTS = ANSWER + (
+    "print(json.dumps({'result': {'parameters': 1, 'trainable_parameters': 1, 'tensors': 1, 'shapes': [[[1], 1]]}}))\n"
+)

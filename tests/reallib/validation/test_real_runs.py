@@ -6,11 +6,13 @@ of a test goes through one measuring process, as the service would start it.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +21,13 @@ from planner.validation.cases import Case
 from planner.validation.child import Limits, run_child
 from planner.validation.compare import COMPARISONS, Comparison
 from planner.validation.convergence import compare_convergence
+from planner.validation.reduce import reduced
 from planner.validation.shipped import CASES, GPT, MODEL, SMALL, request
 from tests.planner.validation.payloads import case
 
 pytestmark = [pytest.mark.reallib, pytest.mark.slow]
 
+ROOT = Path(__file__).resolve().parents[3]
 PYTHON = os.environ.get("VALIDATION_PYTHON", sys.executable)
 LIMITS = Limits(seconds=1800, memory_bytes=8 << 30, processes=64)
 
@@ -98,6 +102,27 @@ def test_without_a_device_the_gpu_kind_says_so() -> None:
     if "error" not in result:
         pytest.skip("this machine has a device")
     assert "no CUDA device" in result["error"]["detail"]
+
+
+def test_the_procedure_of_device_runs_on_a_double() -> None:
+    """Every shipped configuration of a device, its model made small: the steps are real, the counters are not."""
+    jobs = []
+    for payload in CASES["gpu-matrix"][1]():
+        job = dict(case(payload).job)
+        model = {"config": reduced(job["model"]["config"])}
+        jobs.append({**job, "model": model, "batch": {**job["batch"], "micro_batch_size": 1, "sequence_length": 16}})
+    command = [PYTHON, "-m", "tests.reallib.validation.gpu_double"]
+    run = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=True, cwd=ROOT)
+    results = json.loads(run.stdout.splitlines()[-1])
+    assert len(results) == len(jobs)
+    for whole, short in results:
+        assert set(whole["phases"]) == {"forward", "backward", "optimizer_step"}
+        assert whole["peak_reserved_bytes"] == 2 * whole["peak_allocated_bytes"]
+        assert whole["step_seconds"] > 0
+        assert len(whole["all_step_seconds"]) == 5
+        assert short["fits"] is False
+        assert "out of memory" in short["out_of_memory"]["detail"]
+        assert short["out_of_memory"]["in"] in {"forward", "backward", "optimizer_step"}
 
 
 CHECKS = {
