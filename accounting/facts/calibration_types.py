@@ -98,6 +98,8 @@ class EngineRow:
     """Rate of this engine's data-parallel collectives over the library's own (bucketing, small tensors)."""
     pipeline_exposed: Constant
     """Share of the steady exchanges between stages that is not hidden."""
+    attention: Constant
+    """Speed of the fused attention kernels this engine's runs were published with, over the device's best."""
     overlap: Constant
     """Share of the computation beside a data-parallel collective that can hide it."""
     contention: Constant

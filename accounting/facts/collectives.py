@@ -1,4 +1,4 @@
-"""Constants of collectives by kind of link, fitted on measured NCCL runs; a link is told apart by its speed alone.
+"""Constants of collectives by kind of link, fitted on measured NCCL runs; kinds are told apart by the specified rate.
 
 t = latency + latency_per_member·(members - 1) + ramp·n/(n + ramp_bytes) + wire bytes/(fraction·specified bandwidth)
 

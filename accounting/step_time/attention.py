@@ -56,7 +56,7 @@ def core_forward_seconds(clock: Clock, kind: LayerKind) -> Floats:
     device = clock.device
     if is_fused(clock):
         reach = context_length(clock, kind, full=True)
-        rate = device.dense_peak * device.attention_forward * clock.kernel.attention
+        rate = device.dense_peak * device.attention_forward * clock.kernel.attention * clock.engine.attention
         rate = rate * reach / (reach + device.attention_ramp)
         return core_flops(clock, kind, full=False) / rate + device.kernel_seconds
     width = core_width(clock) / 2 * clock.tp / clock.architecture.heads

@@ -17,6 +17,7 @@ from accounting.step_time.recompute import Again, recomputed
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
     """Seconds of one micro-batch through one block (or one end of the model), (N, 1) each."""

@@ -21,7 +21,7 @@ from accounting.facts.calibration import (
 from accounting.facts.collectives import LINK_ROWS, LinkRow
 from accounting.model.architecture import Architecture
 from accounting.partition import Partition
-from accounting.scenario import Scenario
+from accounting.scenario import Machine, Scenario
 from accounting.units import TERA, Floats
 from accounting.vocabulary import Engine
 
@@ -104,7 +104,7 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
         architecture=architecture,
         device=device,
         device_rows=rows,
-        link=_link_columns(scenario.machine.intra_bandwidth),
+        link=_link_columns(scenario.machine),
         engine=engine,
         kernel=_chosen(calibration.kernels, kernel_styles(scenario), scenario),
         fabric=calibration.fabric,
@@ -186,9 +186,12 @@ def _dense_tflops(bf16: float | None, fp16: float | None, fp32: float | None, sc
     return np.nan if best is None else best
 
 
-def _link_columns(intra_bandwidth: Floats) -> Link:
+def _link_columns(machine: Machine) -> Link:
+    """Constants of the kind of link the catalog's node has: another rate of the same link keeps its kind."""
+    specified = [None if node is None else node.intra_bytes_per_second for node in machine.node_types]
+    rates = np.asarray([np.nan if rate is None else rate for rate in specified])
     edges = np.asarray([row.below for row in LINK_ROWS[:-1]])
-    index = np.searchsorted(edges, intra_bandwidth, side="right")
+    index = np.searchsorted(edges, rates, side="right")[machine.node_index]
 
     def column(name: str) -> Floats:
         return np.asarray([getattr(row, name) for row in LINK_ROWS], dtype=np.float64)[index]

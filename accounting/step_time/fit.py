@@ -46,7 +46,9 @@ class Free:
     row: str
     field: str
     spread: float = 0.5
-    """Prior: standard deviation of its logarithm around the value it starts from."""
+    """Prior: standard deviation of its logarithm around `centre`."""
+    centre: float | None = None
+    """None = the value it starts from."""
     most: float = np.inf
     """Upper end of what is physical."""
 
@@ -87,7 +89,7 @@ class _Problem:
     robust: float
     touched: list[list[int]]
     """Indices of the observations that each constant moves."""
-    start: Floats
+    centre: Floats
     spread: Floats
     weight: Floats
     edges: NDArray[np.int64]
@@ -99,7 +101,7 @@ class _Problem:
     def cost(self, errors: Floats, point: Floats) -> float:
         size = np.abs(errors)
         huber = np.where(size <= self.robust, errors**2, 2 * self.robust * size - self.robust**2)
-        return float((self.weight * huber).sum() + (((point - self.start) / self.spread) ** 2).sum())
+        return float((self.weight * huber).sum() + (((point - self.centre) / self.spread) ** 2).sum())
 
     def jacobian(self, errors: Floats, point: Floats) -> Floats:
         slopes = np.zeros((errors.size, len(self.frees)))
@@ -125,21 +127,11 @@ def fit(
 ) -> Calibration:
     """Levenberg-Marquardt on Σ w·ρ(log error)² + Σ (log(x/x0)/spread)².
 
-    ρ weighs rows beyond `robust` like Huber's loss. `touches` says which observations a constant can move: the others
-    are not evaluated again for its derivative.
+    x0 is the prior's centre. ρ weighs rows beyond `robust` like Huber's loss. `touches` says which observations a
+    constant can move: the others are not evaluated again for its derivative.
     """
     start = np.log([value_of(calibration, free) for free in frees])
-    problem = _Problem(
-        observations=observations,
-        calibration=calibration,
-        frees=frees,
-        robust=robust,
-        touched=[[index for index, item in enumerate(observations) if touches(free, item)] for free in frees],
-        start=start,
-        spread=np.asarray([free.spread for free in frees]),
-        weight=np.concatenate([item.weight.ravel() for item in observations]),
-        edges=np.cumsum([0, *(item.measured.size for item in observations)]),
-    )
+    problem = _problem(observations, calibration, frees, robust, touches)
     top = np.log([free.most for free in frees])
     point, damping = start.copy(), _DAMPING
     errors = problem.errors_at(point)
@@ -154,6 +146,70 @@ def fit(
     return with_values(calibration, frees, np.exp(point).tolist())
 
 
+def leave_one_out(
+    observations: Sequence[Observation],
+    groups: Sequence[Sequence[str]],
+    calibration: Calibration,
+    frees: Sequence[Free],
+    *,
+    iterations: int = 6,
+    robust: float = 0.25,
+    touches: Callable[[Free, Observation], bool] = lambda free, observation: True,
+) -> dict[str, Calibration]:
+    """The constants refitted without each group in turn, from a set fitted on all; `groups` names each row's group.
+
+    Gauss-Newton with the slopes at `calibration` kept: a group's rows lose their weight, the priors their pull do not.
+    """
+    start = np.log([value_of(calibration, free) for free in frees])
+    problem = _problem(observations, calibration, frees, robust, touches)
+    errors = problem.errors_at(start)
+    slopes, top = problem.jacobian(errors, start), np.log([free.most for free in frees])
+    names = np.asarray([name for group in groups for name in group])
+    found = {}
+    for name in dict.fromkeys(names.tolist()):
+        without = replace(problem, weight=np.where(names == name, 0.0, problem.weight))
+        point = _without(without, slopes, errors, start, top, iterations)
+        found[name] = with_values(calibration, frees, np.exp(point).tolist())
+    return found
+
+
+def _without(problem: _Problem, slopes: Floats, errors: Floats, start: Floats, top: Floats, iterations: int) -> Floats:
+    """Steps downhill with fixed slopes until none helps. [logarithms]"""
+    point, cost = start, problem.cost(errors, start)
+    for _ in range(iterations):
+        scale = problem.weight * np.minimum(1.0, problem.robust / np.maximum(np.abs(errors), 1e-12))
+        normal = slopes.T @ (scale[:, None] * slopes) + np.diag(1 / problem.spread**2)
+        slope = slopes.T @ (scale * errors) + (point - problem.centre) / problem.spread**2
+        step = np.clip(np.linalg.solve(normal, -slope), -_LONGEST, _LONGEST)
+        candidate = np.minimum(point + step, top)
+        tried = problem.errors_at(candidate)
+        if problem.cost(tried, candidate) >= cost * (1 - _ENOUGH):
+            break
+        point, errors, cost = candidate, tried, problem.cost(tried, candidate)
+    return point
+
+
+def _problem(
+    observations: Sequence[Observation],
+    calibration: Calibration,
+    frees: Sequence[Free],
+    robust: float,
+    touches: Callable[[Free, Observation], bool],
+) -> _Problem:
+    centres = [value_of(calibration, free) if free.centre is None else free.centre for free in frees]
+    return _Problem(
+        observations=observations,
+        calibration=calibration,
+        frees=frees,
+        robust=robust,
+        touched=[[index for index, item in enumerate(observations) if touches(free, item)] for free in frees],
+        centre=np.log(centres),
+        spread=np.asarray([free.spread for free in frees]),
+        weight=np.concatenate([item.weight.ravel() for item in observations]),
+        edges=np.cumsum([0, *(item.measured.size for item in observations)]),
+    )
+
+
 def _better(
     problem: _Problem, errors: Floats, point: Floats, top: Floats, damping: float
 ) -> tuple[Floats, Floats, float] | None:
@@ -161,7 +217,7 @@ def _better(
     cost, slopes = problem.cost(errors, point), problem.jacobian(errors, point)
     scale = problem.weight * np.minimum(1.0, problem.robust / np.maximum(np.abs(errors), 1e-12))
     normal = slopes.T @ (scale[:, None] * slopes) + np.diag(1 / problem.spread**2)
-    slope = slopes.T @ (scale * errors) + (point - problem.start) / problem.spread**2
+    slope = slopes.T @ (scale * errors) + (point - problem.centre) / problem.spread**2
     for _ in range(_ATTEMPTS):
         step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), -slope)
         candidate = np.minimum(point + np.clip(step, -_LONGEST, _LONGEST), top)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from accounting.facts.calibration import Calibration, engine_families
+from accounting.facts.calibration_priors import prior
 from accounting.step_time.clock import kernel_styles, low_precision_style
 from accounting.step_time.fit import Free, Observation
 
 _DEVICE = {
-    "gemm_efficiency": (0.12, 0.97),
+    "gemm_efficiency": (0.15, 0.97),
     "attention_forward": (0.12, 0.85),
     "attention_backward": (0.1, 0.8),
     "memory_efficiency": (0.12, 0.95),
+    "gemm_ramp": (0.4, float("inf")),
     "gemm_padding": (0.5, float("inf")),
     "host_factor": (0.3, float("inf")),
     "exchange_stall": (0.3, float("inf")),
@@ -31,9 +33,10 @@ _ENGINE = {
     "tensor_parallel_across": (0.7, float("inf")),
     "expert_parallel_exposed": (0.4, 1.0),
     "pipeline_exposed": (0.5, 2.0),
+    "attention": (0.3, 1.4),
     "overlap": (0.3, 1.0),
     "contention": (0.7, float("inf")),
-    "link_efficiency": (0.7, 1.2),
+    "link_efficiency": (0.5, 1.2),
     "jitter": (0.7, float("inf")),
 }
 _KERNEL = {
@@ -66,14 +69,14 @@ def default_free(calibration: Calibration, observations: list[Observation]) -> t
         ("low_precision", calibration.low_precision, _LOW_PRECISION),
     )
     found = [
-        Free(table=table, row=name, field=field, spread=spread, most=most)
+        Free(table=table, row=name, field=field, spread=spread, most=most, centre=prior(table, name, field))
         for table, rows, fields in tables
         for name, row in rows.items()
         for field, (spread, most) in fields.items()
         if getattr(row, field) > 0 and (field != "link_factor" or getattr(row, field) < 1)
     ]
     found += [
-        Free(table="fabric", row="fabric", field=field, spread=spread, most=most)
+        Free(table="fabric", row="fabric", field=field, spread=spread, most=most, centre=prior("fabric", "", field))
         for field, (spread, most) in _FABRIC.items()
     ]
     return tuple(free for free in found if any(touches(calibration, free, item) for item in observations))
@@ -82,7 +85,7 @@ def default_free(calibration: Calibration, observations: list[Observation]) -> t
 def touches(calibration: Calibration, free: Free, observation: Observation) -> bool:
     """Whether a constant can move an observation's prediction."""
     scenario = observation.scenario
-    recipe, machine = scenario.recipe, scenario.machine
+    machine = scenario.machine
     if free.table == "devices":
         rows = {calibration.device(item.slug, item.architecture).name for item in machine.accelerators}
         return free.row in rows

@@ -197,8 +197,8 @@ def reduce_seconds(clock: Clock, weights: Weights, groups: Groups, policy: Polic
     """
     sizes = (weights.reduced, weights.reduced_experts)
     if not policy.sharded:
-        both = (groups.whole, groups.whole_experts)
-        return _over_both(clock, Collective.ALL_REDUCE, sizes, both) / clock.engine.link_efficiency
+        everyone = (groups.whole, groups.whole_experts)
+        return _over_both(clock, Collective.ALL_REDUCE, sizes, everyone) / clock.engine.link_efficiency
     seconds = _over_both(clock, Collective.REDUCE_SCATTER, sizes, (groups.shard, groups.expert_shard))
     copies = collective_seconds(clock, Collective.ALL_REDUCE, _shard_bytes(weights, groups), groups.replicate)
     beside = clock.scenario.recipe.engine in _FSDP

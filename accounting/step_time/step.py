@@ -27,8 +27,8 @@ def step_time(
 ) -> Timing:
     """Seconds of one optimizer step with all its terms. All columns (N, 1).
 
-    `need` is what the memory ledger expects the driver to show, int64 of shape (N, 1): a run on the card's last bytes is
-    slower. None leaves that out.
+    `need` is what the memory ledger expects the driver to show, int64 of shape (N, 1): a run on the card's last bytes
+    is slower. None leaves that out.
 
     NaN wherever a machine fact it needs is unknown; all NaN where the model has no architecture.
     """

@@ -46,7 +46,7 @@ def attention_forward(step: Step) -> Floats:
 
 
 def attention_backward(step: Step) -> Floats:
-    """Attention core, backward: 2.5 × the forward's FLOP where fused (scores are made again), else 2 ×. [second, (N, 1)]
+    """Attention core, backward: 2.5 × the forward's FLOP where fused (scores made again), else 2 ×. [second, (N, 1)]
 
     Source: Dao 2022 (FlashAttention) §3.1; efficiency of the backward kernel by fit.
     """
@@ -140,7 +140,8 @@ def host_launch(step: Step) -> Floats:
 def tensor_parallel_wait(step: Step) -> Floats:
     """Exposed all-reduces, or gathers and scatters, of tokens·h inside tensor-parallel groups. [second, (N, 1)]
 
-    Two pairs a block in the forward, as many in the backward. Source: Shoeybi 2019 §3; `model_parallel.tensor_parallel`.
+    Two pairs a block in the forward, as many in the backward.
+    Source: Shoeybi 2019 §3; `model_parallel.tensor_parallel`.
     """
     return step.over_blocks(lambda b: b.tensor_parallel)
 

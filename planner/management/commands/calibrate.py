@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser
 from collections import Counter, defaultdict
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from accounting.facts.calibration import CALIBRATION, Calibration
 from accounting.scenario import Scenario
-from accounting.step_time.fit import Observation, fit
+from accounting.step_time.fit import Free, Observation, fit, leave_one_out
 from accounting.step_time.free import default_free, touches
-from accounting.step_time.judge import Judged, judged, scores, with_bands
+from accounting.step_time.judge import Judged, judged, with_bands
 from accounting.step_time.observed import Measured, observation_of
 from accounting.step_time.render import render_rows
+from accounting.step_time.report import lines_of, markdown_table, plain_table
 from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
 from planner.requests import RequestContext, context_for, read_estimate
@@ -33,8 +36,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", help="JSON Lines: request, expect.step_seconds, source, part (fit or report)")
         parser.add_argument("--iterations", type=int, default=8, help="0 judges the present constants")
-        parser.add_argument("--leave-out", default="", help="a source to leave out of the fit")
+        parser.add_argument(
+            "--leave-out", action="store_true", help="refit without each source in turn and judge it on that"
+        )
         parser.add_argument("--write", type=Path, help="file for the new rows; printed nowhere else")
+        parser.add_argument("--markdown", type=Path, help="file for the table")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -44,38 +50,45 @@ class Command(BaseCommand):
         ensure_ready()
         context = context_for(None)
         rows = [json.loads(line) for line in lines if line.strip()]
-        left_out = options["leave_out"]
-        fitted = _observations([row for row in rows if row["part"] == "fit" and row["source"] != left_out], context)
-        found = CALIBRATION
+        fitted, report = (
+            _observations([row for row in rows if row["part"] == part], context) for part in ("fit", "report")
+        )
+        items, found = [item for item, _ in fitted], CALIBRATION
+        free = default_free(found, items)
         if options["iterations"]:
-            items = [item for item, _ in fitted]
-            free = default_free(found, items)
-            found = fit(
-                items,
-                found,
-                free,
-                iterations=options["iterations"],
-                touches=lambda one, item: touches(CALIBRATION, one, item),
-            )
+            found = fit(items, found, free, iterations=options["iterations"], touches=partial(touches, CALIBRATION))
             self.stdout.write(f"{len(free)} constants on {sum(len(names) for _, names in fitted)} measured steps")
-        self._say("fit", _judge(fitted, found))
-        report = _observations([row for row in rows if row["part"] == "report"], context)
-        self._say("report", _judge(report, found))
+        left_out = _left_out(fitted, report, found, free) if options["leave_out"] else {}
+        judged_fit = _judge(fitted, found)
+        table = lines_of(judged_fit, _judge(report, found), left_out)
+        self.stdout.write(plain_table(table))
+        if options["markdown"]:
+            options["markdown"].write_text(markdown_table(table), encoding="utf-8")
         if options["write"]:
             architectures = {slug: row.architecture for slug, row in context.catalog.accelerators.items()}
-            banded = with_bands(found, _judge(fitted, found), architectures)
-            options["write"].write_text(render_rows(banded), encoding="utf-8")
+            options["write"].write_text(render_rows(with_bands(found, judged_fit, architectures)), encoding="utf-8")
             self.stdout.write(f"new rows in {options['write']}; review them and give the set a new version")
 
-    def _say(self, part: str, rows: list[Judged]) -> None:
-        self.stdout.write(f"{part}: source, rows, bias, mean error, null model's")
-        for source, score in scores(rows).items():
-            null = "-" if score.null_error is None else f"{score.null_error:.1%}"
-            self.stdout.write(f"  {source[:46]:46} {score.rows:5} {score.bias:+7.1%} {score.error:7.1%} {null:>7}")
+
+def _left_out(
+    fitted: list[tuple[Observation, list[str]]],
+    report: list[tuple[Observation, list[str]]],
+    found: Calibration,
+    free: tuple[Free, ...],
+) -> dict[str, float]:
+    """Each source's mean error on its report rows, with constants refitted without its fit rows."""
+    items, groups = [item for item, _ in fitted], [names for _, names in fitted]
+    refitted = leave_one_out(items, groups, found, free, touches=partial(touches, CALIBRATION))
+    errors = {}
+    for source, constants in refitted.items():
+        rows = [row for row in _judge([one for one in report if source in one[1]], constants) if row.source == source]
+        if rows:
+            errors[source] = fmean(abs(row.error) for row in rows)
+    return errors
 
 
 def _observations(rows: list[dict[str, Any]], context: RequestContext) -> list[tuple[Observation, list[str]]]:
-    """Measured steps with their sources, those of one recipe and machine together; rows the readers refuse are an error.
+    """Measured steps with their sources, those of one recipe and machine together; refused rows are an error.
 
     A step is given as seconds or as tokens a second and device.
     """

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 
 from accounting.facts.calibration import CALIBRATION, Calibration
+from accounting.facts.calibration_priors import OWN_PRIORS, PRIORS
 from accounting.partition import partition_of
 from accounting.step_time import step_time
-from accounting.step_time.fit import Free, Observation, fit, value_of, with_values
+from accounting.step_time.fit import Free, Observation, fit, leave_one_out, value_of, with_values
 from accounting.step_time.free import default_free, touches
-from accounting.step_time.judge import judged, scores, with_bands
+from accounting.step_time.judge import Judged, judged, scores, with_bands
+from accounting.step_time.observed import Measured, observation_of, stacked
 from accounting.step_time.render import render_rows
+from accounting.step_time.report import lines_of, markdown_table, plain_table
 from tests.accounting.step_time.scenes import H100, scene
 
 GEMM = Free(table="devices", row="hopper", field="gemm_efficiency", spread=0.5, most=0.97)
@@ -84,3 +87,59 @@ def test_rendered_rows_are_the_same_set() -> None:
         for item in fields(row):
             ours, theirs = getattr(row, item.name), getattr(again.devices[name], item.name)
             assert theirs == pytest.approx(ours, rel=1e-3) if isinstance(ours, float) else theirs == ours
+
+
+def test_a_group_left_out_no_longer_pulls_the_constants() -> None:
+    slow = with_values(CALIBRATION, [GEMM], [0.4])
+    ours, theirs = _observations(CALIBRATION), _observations(slow)
+    groups = [["ours"] * 6, ["theirs"] * 6]
+    free = [replace(GEMM, centre=value_of(CALIBRATION, GEMM))]
+    both = fit(ours + theirs, CALIBRATION, free, iterations=20, robust=10.0)
+    alone = leave_one_out(ours + theirs, groups, both, free, robust=10.0)
+    assert value_of(slow, GEMM) < value_of(both, GEMM) < value_of(CALIBRATION, GEMM)
+    assert value_of(alone["theirs"], GEMM) == pytest.approx(value_of(CALIBRATION, GEMM), rel=0.03)
+    assert value_of(alone["ours"], GEMM) == pytest.approx(0.4, rel=0.05)
+
+
+def test_a_constant_that_nothing_touches_falls_back_on_its_prior() -> None:
+    there = _observations(CALIBRATION)
+    free = [replace(GEMM, centre=0.5)]
+    alone = leave_one_out(there, [["one"] * 6], CALIBRATION, free)
+    assert value_of(alone["one"], GEMM) == pytest.approx(0.5, rel=0.01)
+
+
+def test_every_free_constant_has_a_prior_within_its_limit() -> None:
+    for one in default_free(CALIBRATION, _observations(CALIBRATION)):
+        assert one.centre is not None
+        assert 0 < one.centre <= one.most
+    for table, row, field in OWN_PRIORS:
+        assert (table, field) in PRIORS
+        assert hasattr(getattr(CALIBRATION, table)[row], field)
+
+
+def test_steps_of_one_recipe_are_stacked_in_order() -> None:
+    ones = [scene(dp_shard=8, micro_batch_size=size) for size in (1, 2, 4)]
+    measured = [Measured(one, float(index), 2.0) for index, one in enumerate(ones)]
+    item = observation_of(measured)
+    assert item.measured.ravel().tolist() == [0.0, 1.0, 2.0]
+    together = step_time(item.scenario, item.partition).step_seconds.ravel()
+    alone = [step_time(one, partition_of(one)).step_seconds[0, 0] for one in ones]
+    np.testing.assert_allclose(together, alone, rtol=1e-12)
+    other = scene(accelerator=replace(H100, slug="other"))
+    with pytest.raises(ValueError, match="accelerators"):
+        stacked([ones[0], other])
+
+
+def test_the_table_marks_a_source_that_loses_to_the_null_model() -> None:
+    good = [_judged("good", 0.01 * index, 0.2 + 0.02 * index) for index in range(12)]
+    bad = [_judged("bad", 0.5, 0.4) for _ in range(12)]
+    lines = lines_of(good[:4], good + bad, {"good": 0.25})
+    assert [line.worse_than_null for line in lines] == [True, False]
+    text = plain_table(lines)
+    assert "*" in text.splitlines()[1]
+    assert "25.0%" in text.splitlines()[2]
+    assert markdown_table(lines).count("\n") == 5
+
+
+def _judged(source: str, error: float, efficiency: float) -> Judged:
+    return Judged(source=source, accelerator="h100", error=error, measured_hfu=efficiency)
