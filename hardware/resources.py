@@ -61,6 +61,8 @@ def _resource(model: type[CatalogRow], table: Table) -> type[CatalogResource]:
             "report_skipped": True,
             # Without it validators and constraint messages are skipped and the database answers instead.
             "clean_model_instances": True,
+            # The dry run shows old and new values of every changed line.
+            "store_instance": True,
             "use_transactions": True,
         },
     )

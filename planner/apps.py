@@ -11,3 +11,6 @@ class PlannerConfig(AppConfig):
 
     def ready(self) -> None:
         from planner import checks  # noqa: F401, PLC0415 - registering needs the loaded app registry
+        from planner.plans import staleness  # noqa: PLC0415 - as above
+
+        staleness.listen()

@@ -34,6 +34,12 @@ def accelerator_names() -> dict[str, str]:
     return {slug: display_name(name) for slug, name in Accelerator.objects.values_list("slug", "name")}
 
 
+def node_sizes() -> dict[str, tuple[int | None, int | None]]:
+    """Host memory and NVMe of every node type, in bytes."""
+    rows = NodeType.objects.values_list("slug", "host_memory_bytes", "local_nvme_bytes")
+    return {slug: (host, nvme) for slug, host, nvme in rows}
+
+
 def plan_choices(team: Team) -> dict[str, tuple[Choice, ...]]:
     """The lists of the new-plan form."""
     return _shared(team) | {

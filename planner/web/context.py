@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.requests.plan_tables import CONSTRAINTS, HARDWARE
 from planner.web import format as text
 from planner.web import words
 from planner.web.calculator_link import calculator_query
 from planner.web.charts.scatter import Reading, Scatter, scatter
-from planner.web.explained import EstimateView, estimate_view
+from planner.web.explained import EstimateView, NodeSizes, estimate_view
 from planner.web.ledger import Fact
 from planner.web.options import Column, OptionRow, option_row, sort_options
 from planner.web.summary import (
@@ -70,6 +70,12 @@ class Reader:
     names: Mapping[str, str]
     option_link: Link
     sort: str | None = None
+    node_sizes: Mapping[str, NodeSizes] = field(default_factory=dict)
+    """Host memory and NVMe of each node type, bytes."""
+
+    def node_of(self, estimate: Json) -> NodeSizes:
+        """Of the node an estimate names."""
+        return self.node_sizes.get(str((estimate.get("hardware") or {}).get("node_type")), (None, None))
 
 
 def plan_page(request: Json, answer: Json, reader: Reader) -> PlanPage:
@@ -96,7 +102,9 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
             Reason(str(place), str(line)) for place, line in enumerate(reasons_of(answer.get("why"), option), start=1)
         ),
         why_not=tuple(reasons_against(answer.get("why_not") or ())),
-        estimate=None if not explained else estimate_view("memory", explained, kept_free, ranks=device_count(estimate)),
+        estimate=None
+        if not explained
+        else estimate_view("memory", explained, kept_free, device_count(estimate), reader.node_of(estimate)),
         scatter=_scatter(answer, constraints, reader, option.get("rank")),
         options=tuple(option_row(row, reader.names, reader.option_link(row["rank"])) for row in ordered),
         columns=columns,

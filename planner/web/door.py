@@ -12,6 +12,7 @@ from django.contrib.auth.views import redirect_to_login
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils.cache import patch_vary_headers
 
 from planner.errors import Forbidden, PlannerError
 from planner.teams.selectors import Actor, actor_of_session
@@ -53,7 +54,14 @@ def show(
 ) -> HttpResponse:
     """A page in its frame."""
     frame = {"actor": actor, "places": places(place)}
-    return render(request, f"planner/{template}", frame | context, status=status)
+    answer = render(request, f"planner/{template}", frame | context, status=status)
+    patch_vary_headers(answer, ["HX-Request"])
+    return answer
+
+
+def is_live(request: HttpRequest) -> bool:
+    """Whether htmx asks for a part of the page; going back in the history asks for the whole of it."""
+    return request.headers.get("HX-Request") == "true" and "HX-History-Restore-Request" not in request.headers
 
 
 def problem(request: HttpRequest, actor: Actor | None, error: PlannerError) -> HttpResponse:

@@ -17,7 +17,7 @@ from planner.requests import context_for, read_estimate
 from planner.teams.models import Team
 from planner.teams.selectors import READ, Actor
 from planner.web import words
-from planner.web.door import door, show
+from planner.web.door import door, is_live, show
 from planner.web.estimates import answer_of, filled
 from planner.web.explain import Asked, Explanation, explain, subjects
 from planner.web.form import payload_from
@@ -70,7 +70,7 @@ def _page(
     request: HttpRequest, actor: Actor, found: Explanation, asked: Asked, frame: dict[str, Any], *, place: str = "Plans"
 ) -> HttpResponse:
     context = frame | {"found": found, "ledger": read_ledger(asked.answer["memory"]), "picked": found.subject}
-    template = "parts/_explain.html" if request.headers.get("HX-Request") else "explain.html"
+    template = "parts/_explain.html" if is_live(request) else "explain.html"
     return show(request, actor, template, context, place=place)
 
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from planner.web import format as text
 from planner.web import words
 from planner.web.charts.memory_bar import MemoryBar, memory_bar
+from planner.web.charts.stages import StageBar, outside_bars, stage_bars
 from planner.web.charts.step_memory import StepMemory, step_memory
 from planner.web.charts.step_time import StepTime, step_time
 from planner.web.ledger import Fact, Ledger, outside_the_card, read_ledger
 from planner.web.words import Json
+
+NodeSizes = tuple[int | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,18 @@ class EstimateView:
     warnings: tuple[str, ...]
     where: str
     lines: tuple[LineRow, ...]
+    stages: tuple[StageBar, ...] = ()
+    beside: tuple[StageBar, ...] = ()
+    """Host memory and NVMe, where they are used."""
 
 
-def estimate_view(name: str, explained: Json, kept_free: float, ranks: int) -> EstimateView | None:
-    """The figures of one estimate answer; None where it has no memory (a bare count has states only)."""
+def estimate_view(
+    name: str, explained: Json, kept_free: float, ranks: int, node: NodeSizes = (None, None)
+) -> EstimateView | None:
+    """The figures of one estimate answer; None where it has no memory (a bare count has states only).
+
+    `node` is the host memory and the NVMe of one node, in bytes, where the catalog knows them.
+    """
     held = explained.get("memory") or {}
     if held.get("peak_allocated_bytes") is None:
         return None
@@ -61,6 +72,8 @@ def estimate_view(name: str, explained: Json, kept_free: float, ranks: int) -> E
         where=f"{rank}, in {phase}."
         + (f" The fullest: {worst}." if worst and len(held.get("stages") or ()) > 1 else ""),
         lines=tuple(_line(line) for line in held.get("lines") or ()),
+        stages=stage_bars(held),
+        beside=outside_bars(held, *node),
     )
 
 

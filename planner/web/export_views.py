@@ -22,8 +22,8 @@ from planner.web.downloads import as_file
 def _first(run: PlanRun, rank: int) -> str:
     """The first format that can say what the option decided."""
     answer = json.loads(run.answer) if run.answer else {}
-    option = next((row for row in answer.get("options") or () if row["rank"] == rank), {})
-    return next(iter(option.get("exports") or FORMATS))
+    links = next((row.get("exports") for row in answer.get("options") or () if row["rank"] == rank), None)
+    return str(next(iter(links or FORMATS)))
 
 
 @require_safe

@@ -19,20 +19,22 @@ from planner.plans import services
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.selectors import plan_of, plans_of
 from planner.requests import context_for, read_plan
+from planner.specs.selectors import visible_models
 from planner.teams.selectors import PLAN, READ, Actor
 from planner.validation.kinds import KINDS
 from planner.web import choices, words
 from planner.web import theme as themes
 from planner.web.changed import plan_with
 from planner.web.context import PlanPage, Reader, option_page, plan_page
-from planner.web.door import door, show
+from planner.web.door import door, is_live, show
 from planner.web.estimates import answer_of, calculator_page, copies, together
 from planner.web.explain_views import CLOSEST, explain_base
-from planner.web.form import bind, payload_from, start_from
+from planner.web.form import Form, bind, payload_from, start_from
 from planner.web.form_rows import PLAN_ROWS
 from planner.web.home import accuracy, spending_of
 from planner.web.listing import plan_rows
-from planner.web.waiting import Waiting, waiting_of
+from planner.web.model_reading import Reading, read_pasted
+from planner.web.waiting import Waiting, newer_revision, waiting_of
 
 PER_PAGE = 25
 NEEDS_MORE = ("import", "convergence")
@@ -71,7 +73,7 @@ def plan_new(request: HttpRequest, actor: Actor) -> HttpResponse:
     lists = choices.plan_choices(actor.team)
     if request.method != "POST":
         form = bind(None, PLAN_ROWS, lists, start=_start(request, actor))
-        return show(request, actor, "new_plan.html", {"form": form})
+        return show(request, actor, "new_plan.html", {"form": form, "reading": _reading(form, actor)})
     payload, unread = payload_from(request.POST, PLAN_ROWS)
     try:
         if unread:
@@ -80,7 +82,8 @@ def plan_new(request: HttpRequest, actor: Actor) -> HttpResponse:
         run, _ = services.plan_create(team=actor.team, user=actor.user, payload=payload)
     except InvalidRequest as error:
         form = bind(request.POST, PLAN_ROWS, lists, together(unread, error.faults))
-        return show(request, actor, "new_plan.html", {"form": form}, status=422)
+        context = {"form": form, "reading": _reading(form, actor)}
+        return show(request, actor, "new_plan.html", context, status=422)
     return redirect("web:plan", plan_id=run.pk)
 
 
@@ -163,6 +166,7 @@ def _frame_of(request: HttpRequest, actor: Actor, run: PlanRun, page: PlanPage |
         "waiting": waiting,
         "copy": copies(asked, request.build_absolute_uri("/")),
         "may_plan": PLAN in actor.allowed,
+        "older_than": newer_revision(run),
         "kinds": [kind for kind in KINDS.values() if kind.name not in NEEDS_MORE],
         "explain_base": explain_base(run, (page.rank or CLOSEST) if page else CLOSEST),
     }
@@ -174,7 +178,7 @@ def _reader(request: HttpRequest, run: PlanRun) -> Reader:
             return reverse("web:plan", args=[run.pk])
         return reverse("web:plan-option", args=[run.pk, rank])
 
-    return Reader(choices.accelerator_names(), link, request.GET.get("sort"))
+    return Reader(choices.accelerator_names(), link, request.GET.get("sort"), choices.node_sizes())
 
 
 @require_safe
@@ -182,7 +186,8 @@ def _reader(request: HttpRequest, run: PlanRun) -> Reader:
 def calculator(request: HttpRequest, actor: Actor) -> HttpResponse:
     """What one exact configuration needs; the form is in the address, so an answer can be sent."""
     root = request.build_absolute_uri("/")
-    lists, names = choices.estimate_choices(actor.team), choices.accelerator_names()
+    live = is_live(request)
+    lists, names = {} if live else choices.estimate_choices(actor.team), choices.accelerator_names()
     page = calculator_page(request.GET, actor.team, lists, names, root)
     status = 422 if page.form.summary else 200
     context = {
@@ -191,7 +196,18 @@ def calculator(request: HttpRequest, actor: Actor) -> HttpResponse:
         "explain_base": reverse("web:calculator-explain", args=["x"]).removesuffix("x/"),
         "explain_query": f"?{request.GET.urlencode()}",
     }
+    if live:
+        # htmx swaps only what came well: a form with faults is an answer like any other.
+        return show(request, actor, "parts/_calculator_answer.html", context)
+    context["reading"] = _reading(page.form, actor)
     return show(request, actor, "calculator.html", context, place="Calculator", status=status)
+
+
+def _reading(form: Form, actor: Actor) -> Reading | None:
+    """What a pasted file says, where one was pasted."""
+    if form.kind != "config":
+        return None
+    return read_pasted(form.fields["config"].value, visible_models(actor.team))
 
 
 @require_safe

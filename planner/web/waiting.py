@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from django.utils import timezone
 
+from hardware.revision import current_revision
 from planner.plans.models import PlanRun, PlanStatus
 from planner.web.format import count, duration
 
@@ -37,3 +38,10 @@ def waiting_of(run: PlanRun) -> Waiting:
         ended = f"finished in {duration((run.finished_at - (run.started_at or run.created_at)).total_seconds())}"
     long = (timezone.now() - run.created_at).total_seconds() > LONG_SECONDS
     return Waiting(text, run.candidates_done, total, long, ended)
+
+
+def newer_revision(run: PlanRun) -> int | None:
+    """The catalog's revision where it moved on since the plan was made; None where it did not."""
+    revision = current_revision()
+    made = run.catalog_revision
+    return revision if made.isdecimal() and revision > int(made) else None

@@ -11,6 +11,16 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = words; }, 2000);
 });
 
+// A file dropped on a config field is read into it, and the page then reads it as if it had been typed.
+document.addEventListener("dragover", (event) => { if (event.target.matches("[data-drop]")) event.preventDefault(); });
+document.addEventListener("drop", async (event) => {
+  const file = event.target.matches("[data-drop]") && event.dataTransfer.files[0];
+  if (!file) return;
+  event.preventDefault();
+  event.target.value = await file.text();
+  event.target.dispatchEvent(new Event("input", { bubbles: true }));
+});
+
 const inField = (element) => element.closest("input, select, textarea, [contenteditable]");
 
 const stepOption = (by) => {
