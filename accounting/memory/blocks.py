@@ -50,7 +50,9 @@ class BlockBytes:
     """16-bit copies of fp32 weights that autocast keeps until the backward has used them."""
 
 
-def divided(row: Saved, partition: Partition, layout: Layout, routed_tokens: Bytes, numerics: Numerics, kv_heads: int) -> Bytes:
+def divided(
+    row: Saved, partition: Partition, layout: Layout, routed_tokens: Bytes, numerics: Numerics, kv_heads: int
+) -> Bytes:
     """Bytes of one saved tensor on a rank. [byte, (N, 1)]"""
     tokens = routed_tokens if row.routed else partition.tokens
     sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
@@ -108,10 +110,13 @@ def routed_tokens(recipe: Recipe, partition: Partition, layout: Layout) -> Bytes
         return partition.tokens
     own = np.where(layout.sequence_parallel, ceil_div(partition.tokens, layout.tp), partition.tokens) * layout.etp
     own = np.where(layout.sequence_parallel, own, partition.tokens)
-    return np.ceil(own * (moe.top_k * recipe.options.expert_imbalance)).astype(np.int64)
+    busiest: Bytes = np.ceil(own * (moe.top_k * recipe.options.expert_imbalance)).astype(np.int64)
+    return busiest
 
 
-def block_bytes(recipe: Recipe, partition: Partition, layout: Layout, kind_index: int, numerics: Numerics) -> BlockBytes:
+def block_bytes(
+    recipe: Recipe, partition: Partition, layout: Layout, kind_index: int, numerics: Numerics
+) -> BlockBytes:
     """Saved bytes of one block: all of them, and what the recipe's recomputation keeps."""
     block = block_of(recipe, layout, kind_index, numerics)
     routed = routed_tokens(recipe, partition, layout)
@@ -140,7 +145,12 @@ def block_bytes(recipe: Recipe, partition: Partition, layout: Layout, kind_index
 
 
 def _selective(
-    recipe: Recipe, partition: Partition, layout: Layout, block: Block, amounts: list[tuple[Saved, Bytes]], boundary: Bytes
+    recipe: Recipe,
+    partition: Partition,
+    layout: Layout,
+    block: Block,
+    amounts: list[tuple[Saved, Bytes]],
+    boundary: Bytes,
 ) -> Bytes:
     """Under torch's operator policy the outputs of matrix products stay; under Megatron's the chosen modules go."""
     zero = np.zeros_like(partition.tokens)
@@ -243,7 +253,9 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
         # One tile of about `hidden` tokens at a time. Source: ArcticTraining TiledMLP.
         ways = ways * np.maximum(ceil_div(partition.tokens, h), 1)
     sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
-    moment = ceil_div(partition.tokens * per_ffn * width, ways) + ceil_div(partition.tokens * per_hidden * h, sequence_ways)
+    moment = ceil_div(partition.tokens * per_ffn * width, ways) + ceil_div(
+        partition.tokens * per_hidden * h, sequence_ways
+    )
     if gemma:
         moment = np.maximum(moment, partition.tokens * _GEMMA_FLOOR[column] * h)
     if kernel_of(block) not in ("eager", "math"):
@@ -252,7 +264,8 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
     per_score, per_hidden = _SCORE_MOMENT[law][column]
     scores = ceil_div(partition.tokens * per_score * architecture.heads * block.sequence, layout.tp)
     freed = ceil_div(partition.tokens * activation_bytes(block) * width, ways)
-    return np.maximum(moment, scores + ceil_div(partition.tokens * per_hidden * h, sequence_ways) - freed)
+    larger: Bytes = np.maximum(moment, scores + ceil_div(partition.tokens * per_hidden * h, sequence_ways) - freed)
+    return larger
 
 
 def _mlp_law(block: Block) -> str:

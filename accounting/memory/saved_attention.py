@@ -190,12 +190,13 @@ def _qkv(block: Block, widths: Widths) -> list[Saved]:
 
 def _one_head(block: Block, widths: Widths) -> Bytes:
     """Elements saved where a batch of one reads the only head of keys and values in place, without expanding it."""
-    alone = (block.micro_batch == 1).astype("int64")
+    alone: Bytes = (block.micro_batch == 1).astype("int64")
     missing = widths.output - widths.value
     if not (block.numerics.autocast and block.habits.grouped_kernel):
         # Autocast casts the rotated keys after they are expanded.
         missing += widths.query - widths.key
-    return alone * (missing if block.architecture.kv_heads == 1 else 0)
+    narrow: Bytes = alone * (missing if block.architecture.kv_heads == 1 else 0)
+    return narrow
 
 
 def _repeats(block: Block) -> bool:
