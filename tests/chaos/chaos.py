@@ -86,23 +86,35 @@ def submit(place: Installation, ledger: Ledger, number: int, copies: int) -> Non
                 ledger.refused.append(f"cancel {number}: {error!r}")
 
 
-def harm(place: Installation, ledger: Ledger, stop: threading.Event, options: argparse.Namespace) -> None:
-    """Kills in a fixed order at jittered times; one thread does them all, so that each lands in a running service."""
-    turn, broker_left, database_left = 0, options.broker, options.database
-    while not stop.wait(options.kill_every * random.uniform(0.7, 1.3)):
-        turn += 1
-        place.supervise()
-        name = place.workers[turn % len(place.workers)]
-        place.kill_worker(name, parent=turn % 2 == 0)
-        ledger.faults["worker"] += 1
-        if turn % 3 == 1 and broker_left:
-            broker_left -= 1
-            place.restart_broker()
-            ledger.faults["broker"] += 1
-        if turn % 4 == 2 and database_left:
-            database_left -= 1
-            place.restart_database()
-            ledger.faults["database"] += 1
+@dataclass
+class Storm:
+    """Kills in a fixed order at jittered times, by the main thread alone.
+
+    A process started by another thread would be ended by the kernel together with that thread.
+    """
+
+    place: Installation
+    ledger: Ledger
+    options: argparse.Namespace
+    turn: int = 0
+    next_at: float = field(default_factory=time.monotonic)
+
+    def step(self) -> None:
+        """The next kill, once it is due."""
+        if time.monotonic() < self.next_at:
+            return
+        self.next_at = time.monotonic() + self.options.kill_every * random.uniform(0.7, 1.3)
+        self.turn += 1
+        self.place.supervise()
+        done = self.ledger.faults
+        self.place.kill_worker(self.place.workers[self.turn % len(self.place.workers)], parent=self.turn % 2 == 0)
+        done["worker"] += 1
+        if self.turn % 3 == 1 and done["broker"] < self.options.broker:
+            self.place.restart_broker()
+            done["broker"] += 1
+        if self.turn % 4 == 2 and done["database"] < self.options.database:
+            self.place.restart_database()
+            done["database"] += 1
 
 
 def comparable(plan: dict[str, Any]) -> dict[str, Any]:
@@ -160,22 +172,21 @@ def run(kind: str, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def storm(place: Installation, options: argparse.Namespace) -> dict[str, Any]:
-    ledger, stop = Ledger(), threading.Event()
-    killer = threading.Thread(target=harm, args=(place, ledger, stop, options), daemon=True)
+    ledger = Ledger()
+    kills = Storm(place, ledger, options)
     begun = time.monotonic()
-    killer.start()
     with ThreadPoolExecutor(options.clients) as pool:
-        list(pool.map(lambda number: submit(place, ledger, number, options.copies), range(options.plans)))
-    submitted = time.monotonic() - begun
-    while time.monotonic() - begun < options.seconds:
-        time.sleep(0.5)
-    stop.set()
-    killer.join()
+        sent = [pool.submit(submit, place, ledger, number, options.copies) for number in range(options.plans)]
+        while time.monotonic() - begun < options.seconds or not all(task.done() for task in sent):
+            kills.step()
+            time.sleep(0.1)
+        for task in sent:
+            task.result()
     quiet = time.monotonic()
     counts = audit(place, ledger, options.drain, options.sample)
     return counts | {
         "kind": place.kind,
-        "seconds_submitting": round(submitted, 1),
+        "seconds_of_storm": round(quiet - begun, 1),
         "seconds_to_final": round(time.monotonic() - quiet, 1),
         "examples": ledger.refused[:3],
     }

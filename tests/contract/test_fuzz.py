@@ -1,0 +1,90 @@
+"""Generated requests against the API's own document: no 5xx, and every answer as the document says.
+
+The number of examples for each operation is small here; `FUZZ_EXAMPLES=2000` makes it a long run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.signals import request_finished, request_started
+from django.db import close_old_connections
+
+from planner.wsgi import application
+from tests.people import Caller
+
+schemathesis = pytest.importorskip("schemathesis", reason="a development tool; .ci/run installs and runs it")
+hypothesis = pytest.importorskip("hypothesis")
+
+pytestmark = [pytest.mark.slow, pytest.mark.postgresql, pytest.mark.django_db, pytest.mark.usefixtures("rings")]
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "5"))
+
+
+@pytest.fixture
+def token(caller: Callable[..., Caller]) -> Iterator[str]:
+    """An admin's; requests share the test's transaction, so the server must not close connections between them."""
+    call_command("load_catalog", verbosity=0)
+    signals = (request_started, request_finished)
+    for signal in signals:
+        signal.disconnect(close_old_connections)
+    yield caller("boss", role="admin").token
+    for signal in signals:
+        signal.connect(close_old_connections)
+
+
+def test_answers_are_as_the_document_says(token: str) -> None:
+    from schemathesis.specs.openapi import checks as promises  # noqa: PLC0415 - after importorskip
+
+    wanted = [
+        schemathesis.checks.not_a_server_error,
+        promises.status_code_conformance,
+        promises.content_type_conformance,
+        promises.response_schema_conformance,
+        promises.negative_data_rejection,
+    ]
+    schema = schemathesis.openapi.from_wsgi("/api/v1/schema/", application)
+    operations = [found.ok() for found in schema.get_all_operations()]
+    assert len(operations) > 40
+    seen: Counter[str] = Counter()
+    faults: list[str] = []
+    for operation in operations:
+        faults += fuzz(operation, wanted, token, seen)
+    assert faults == []
+    assert sum(seen.values()) >= len(operations)
+
+
+def fuzz(operation: Any, wanted: list[Any], token: str, seen: Counter[str]) -> list[str]:
+    """What one operation answered otherwise than the document says, over right and wrong requests."""
+    faults: list[str] = []
+    cases = [operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode]
+
+    @hypothesis.settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        phases=[hypothesis.Phase.generate],
+    )
+    @hypothesis.given(case=hypothesis.strategies.one_of(*cases))
+    def ask(case: Any) -> None:
+        response = case.call(headers={"Authorization": f"Bearer {token}"})
+        seen[f"{response.status_code}"] += 1
+        try:
+            case.validate_response(response, checks=wanted)
+        except (schemathesis.errors.SchemathesisError, AssertionError, BaseExceptionGroup) as error:
+            faults.append(f"{operation.method} {operation.path} {response.status_code}: {describe(error)[:600]}")
+
+    ask()
+    return faults[:2]
+
+
+def describe(error: BaseException) -> str:
+    parts = error.exceptions if isinstance(error, BaseExceptionGroup) else [error]
+    return " | ".join(" ".join(str(part).split()) for part in parts)
