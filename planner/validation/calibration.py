@@ -120,7 +120,11 @@ def measured_pairs() -> list[Pair]:
         measured_bytes__gt=0,
     ).order_by("finished_at", "pk")
     rows = runs.values_list("pk", "sharding_engine", "predicted_bytes", "measured_bytes")
-    return [Pair(str(pk), engine, predicted, measured) for pk, engine, predicted, measured in rows]
+    return [
+        Pair(str(pk), engine, predicted, measured)
+        for pk, engine, predicted, measured in rows
+        if predicted is not None and measured is not None
+    ]
 
 
 @transaction.atomic

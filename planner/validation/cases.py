@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from accounting.facts.precisions import Precision
+from accounting.implementation import HUGGING_FACE_ENGINES
 from accounting.scenario import Scenario
 from accounting.vocabulary import Place, RecomputeMode
 from planner.errors import Fault, InvalidRequest
@@ -179,7 +180,12 @@ def _batch(described: Mapping[str, Any], micro: int, sequence: int, sequences: i
 
 
 def _dry(asked: Asked) -> Case:
-    return _measured_case(asked, {"model": {"config": asked.config()}}, [])
+    changes: dict[str, Any] = {"model": {"config": asked.config()}}
+    notes = []
+    if int(asked.scenario.layout.tp[0, 0]) > 1:
+        changes["options"] = {**asked.given["request"].get("options", {}), "foreach": False}
+        notes.append("the optimizer steps tensor by tensor: whole and split tensors do not mix in one kernel")
+    return _measured_case(asked, changes, notes)
 
 
 def _gpu(asked: Asked) -> Case:
@@ -227,6 +233,8 @@ def job_of(scenario: Scenario, described: Mapping[str, Any]) -> dict[str, Any]:
         name: int(getattr(layout, name)[0, 0]) for name in ("micro_batch_size", "sequence_length", "micro_batches")
     }
     engine = recipe.engine.value
+    autocast = engine == "ddp" and recipe.precision.compute != recipe.precision.parameters
+    outputs = "dropped" if recipe.engine not in HUGGING_FACE_ENGINES else "fp32" if autocast else "kept"
     given = dict(recipe.optimizer_options)
     switches = {name: value for name in ("foreach", "fused") if (value := getattr(options, name)) is not None}
     known = {option.name for option in recipe.optimizer.options}
@@ -238,7 +246,8 @@ def job_of(scenario: Scenario, described: Mapping[str, Any]) -> dict[str, Any]:
         "zero_stage": recipe.zero_stage,
         "sequence_parallel": bool(layout.sequence_parallel[0, 0]),
         "precision": _precision(recipe.precision),
-        "autocast": engine == "ddp" and recipe.precision.compute != recipe.precision.parameters,
+        "autocast": autocast,
+        "outputs": outputs,
         "optimizer": {
             "name": recipe.optimizer.name,
             "options": given | {name: value for name, value in switches.items() if name in known},

@@ -17,7 +17,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
 from planner.validation.measure import tensor_parallel
-from planner.validation.measure.models import DTYPES, batch_of, blocks_of, built, loss_of, recompute
+from planner.validation.measure.models import DTYPES, batch_of, blocks_of, built, loss_and_outputs, recompute
 from planner.validation.measure.optimizers import built_optimizers
 
 AXES = ("dp_replicate", "dp_shard", "tp")
@@ -115,11 +115,11 @@ def _step(job: dict[str, Any], model: Any, optimizer: Any, batch: dict[str, Any]
     with split:
         tracker.new_phase()
         with cast:
-            loss = loss_of(model, batch)
+            loss, outputs = loss_and_outputs(job, model, batch)
         found["forward"] = tracker.peak()
         tracker.new_phase()
         loss.backward()
-        del loss
+        del loss, outputs
         found["backward"] = tracker.peak()
     tracker.new_phase()
     optimizer.step()

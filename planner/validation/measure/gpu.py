@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from planner.validation.measure.models import DTYPES, Refused, Tensors, batch_of, built, loss_of, recompute
+from planner.validation.measure.models import DTYPES, Refused, Tensors, batch_of, built, loss_and_outputs, recompute
 from planner.validation.measure.optimizers import built_optimizers
 
 WARM_UP = 3
@@ -120,11 +120,11 @@ def _step(
     counters.new_phase()
     for _ in range(job["batch"]["micro_batches"]):
         reached.append("forward")
-        loss = _loss(job, model, batch, counters)
+        loss, outputs = _forward(job, model, batch, counters)
         note("forward")
         reached.append("backward")
         loss.backward()
-        del loss
+        del loss, outputs
         note("backward")
     reached.append("optimizer_step")
     for one in optimizers:
@@ -135,12 +135,12 @@ def _step(
     return found
 
 
-def _loss(job: dict[str, Any], model: Any, batch: dict[str, Any], counters: Any) -> Any:
+def _forward(job: dict[str, Any], model: Any, batch: dict[str, Any], counters: Any) -> tuple[Any, Any]:
     cast = contextlib.nullcontext()
     if job["autocast"]:
         cast = torch.autocast(counters.name, DTYPES[job["precision"]["compute"]])
     with cast:
-        return loss_of(model, batch)
+        return loss_and_outputs(job, model, batch)
 
 
 def _timed(job: dict[str, Any], model: Any, optimizers: list[Any], batch: dict[str, Any], counters: Any) -> list[float]:
@@ -150,7 +150,9 @@ def _timed(job: dict[str, Any], model: Any, optimizers: list[Any], batch: dict[s
         counters.wait()
         started = time.perf_counter()
         for _ in range(job["batch"]["micro_batches"]):
-            _loss(job, model, batch, counters).backward()
+            loss, outputs = _forward(job, model, batch, counters)
+            loss.backward()
+            del loss, outputs
         for one in optimizers:
             one.step()
             one.zero_grad(set_to_none=True)

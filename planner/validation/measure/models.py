@@ -85,13 +85,33 @@ def batch_of(job: dict[str, Any], model: Any, device: str) -> dict[str, Any]:
         return {}
     shape = (job["batch"]["micro_batch_size"], job["batch"]["sequence_length"])
     ids = torch.arange(shape[0] * shape[1], device=device).remainder(model.config.vocab_size).view(shape)
-    return {"input_ids": ids, "labels": ids.clone()}
+    batch = {"input_ids": ids, "labels": ids.clone()}
+    if job.get("degrees", {}).get("tp", 1) > 1:
+        # Else the class counts positions along the hidden states, which sequence parallelism has cut.
+        batch["position_ids"] = torch.arange(shape[1], device=device).unsqueeze(0)
+    return batch
 
 
 def loss_of(model: Any, batch: dict[str, Any]) -> Any:
     """The loss alone: the logits are not kept, as in the library's own trainer."""
     answer = model(**batch)
     return answer.loss if hasattr(answer, "loss") else answer
+
+
+def loss_and_outputs(job: dict[str, Any], model: Any, batch: dict[str, Any]) -> tuple[Any, Any]:
+    """The loss, and what the engine's usual loop keeps of the outputs through the backward.
+
+    `dropped`: nothing; `kept`: all (`outputs = model(**batch)`); `fp32`: all, the logits widened as accelerate does.
+    """
+    answer = model(**batch)
+    if not hasattr(answer, "loss"):
+        return answer, None
+    loss = answer.loss
+    if job["outputs"] == "dropped":
+        return loss, None
+    if job["outputs"] == "fp32":
+        answer["logits"] = answer.logits.float()
+    return loss, answer
 
 
 def recompute(model: Any, mode: str) -> None:
