@@ -55,6 +55,16 @@ class Shardplan:
         self._token = token
         self._patience = patience_seconds
 
+    def close(self) -> None:
+        """Give the connection back; the next call opens another."""
+        self._connection.close()
+
+    def __enter__(self) -> Shardplan:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def estimate(self, request: JSON) -> dict[str, Any]:
         """Memory, time and cost of one configuration."""
         return self._json("POST", "/estimates/", request)

@@ -42,7 +42,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
     stop.start()
     try:
         connection.request("POST", target.path, body=body, headers=dict(headers))
-        return connection.getresponse().status
+        with connection.getresponse() as response:
+            return response.status
     finally:
         stop.cancel()
         connection.close()

@@ -63,9 +63,9 @@ def submit(place: Installation, ledger: Ledger, number: int, copies: int) -> Non
     key = str(uuid.uuid4())
 
     def send(_: int) -> None:
-        client = Shardplan(place.address, place.token, patience_seconds=PATIENCE_SECONDS, timeout_seconds=30)
         try:
-            made = client.plan_create(request_of(number), key=key)
+            with Shardplan(place.address, place.token, patience_seconds=PATIENCE_SECONDS, timeout_seconds=30) as client:
+                made = client.plan_create(request_of(number), key=key)
         except (ShardplanError, OSError) as error:
             with ledger.lock:
                 ledger.refused.append(f"{number}: {error!r}")
@@ -79,8 +79,9 @@ def submit(place: Installation, ledger: Ledger, number: int, copies: int) -> Non
     if number % CANCEL_EVERY == 0 and ledger.ids.get(key):
         (plan_id, *_) = ledger.ids[key]
         try:
-            if Shardplan(place.address, place.token).plan_cancel(plan_id)["status"] == "cancelled":
-                ledger.cancelled.add(plan_id)
+            with Shardplan(place.address, place.token) as client:
+                if client.plan_cancel(plan_id)["status"] == "cancelled":
+                    ledger.cancelled.add(plan_id)
         except ShardplanError as error:
             if error.code != "plan_final":
                 ledger.refused.append(f"cancel {number}: {error!r}")
@@ -126,10 +127,10 @@ def comparable(plan: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def audit(place: Installation, ledger: Ledger, drain_seconds: float, sample: int) -> dict[str, Any]:
-    client = Shardplan(place.address, place.token, patience_seconds=PATIENCE_SECONDS)
+def audit(place: Installation, client: Shardplan, ledger: Ledger, options: argparse.Namespace) -> dict[str, Any]:
+    """Every plan that was promised, looked up in calm."""
     accepted = {plan_id for ids in ledger.ids.values() for plan_id in ids}
-    deadline = time.monotonic() + drain_seconds
+    deadline = time.monotonic() + options.drain
     while True:
         rows = {row["id"]: row for row in client.rows("plans")}
         waiting = [plan_id for plan_id in accepted if rows.get(plan_id, {}).get("status") not in FINAL]
@@ -143,7 +144,7 @@ def audit(place: Installation, ledger: Ledger, drain_seconds: float, sample: int
     statuses = [rows[plan_id]["status"] for plan_id in accepted if plan_id in rows]
     wrong = 0
     done = sorted(plan_id for plan_id in accepted - ledger.cancelled if plan_id in rows)
-    for plan_id in random.Random(7).sample(done, min(sample, len(done))):
+    for plan_id in random.Random(7).sample(done, min(options.sample, len(done))):
         first = client.plan_get(plan_id)
         if first["status"] in ("succeeded", "infeasible"):
             again = client.plan(request_of(ledger.numbers[plan_id]))
@@ -183,7 +184,8 @@ def storm(place: Installation, options: argparse.Namespace) -> dict[str, Any]:
         for task in sent:
             task.result()
     quiet = time.monotonic()
-    counts = audit(place, ledger, options.drain, options.sample)
+    with Shardplan(place.address, place.token, patience_seconds=PATIENCE_SECONDS) as client:
+        counts = audit(place, client, ledger, options)
     return counts | {
         "kind": place.kind,
         "seconds_of_storm": round(quiet - begun, 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,8 +35,9 @@ def client_module() -> ModuleType:
 
 
 @pytest.fixture
-def service(client_module: ModuleType, live_server: LiveServer, owner: Caller) -> Any:
-    return client_module.Shardplan(live_server.url, owner.token, patience_seconds=2)
+def service(client_module: ModuleType, live_server: LiveServer, owner: Caller) -> Iterator[Any]:
+    with client_module.Shardplan(live_server.url, owner.token, patience_seconds=2) as opened:
+        yield opened
 
 
 def test_estimates_one_by_one_and_many(service: Any, client_module: ModuleType) -> None:
