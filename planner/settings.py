@@ -155,9 +155,12 @@ CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = {
     "socket_timeout": 30,
     "socket_connect_timeout": 2,
 }
+# On Redis 0 is the first to be taken: the sweep must not wait behind the very queue it watches over.
+CELERY_TASK_DEFAULT_PRIORITY = 5
 # A ring that no worker heard in time is not worth hearing: the next one follows.
+SWEEP_OPTIONS = {"expires": SWEEP_SECONDS, "priority": 0}
 CELERY_BEAT_SCHEDULE: dict[str, dict[str, Any]] = {
-    SWEEP: {"task": "planner.plans_sweep", "schedule": SWEEP_SECONDS, "options": {"expires": SWEEP_SECONDS}},
+    SWEEP: {"task": "planner.plans_sweep", "schedule": SWEEP_SECONDS, "options": SWEEP_OPTIONS},
 }
 
 # --- plans
