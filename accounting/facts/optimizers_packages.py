@@ -70,6 +70,7 @@ _SINGLE = (
         "lion-pytorch",
         "Lion",
         (moments(1),),
+        temporaries=(Temporary(copies=2.0),),
         caveat="One moment instead of two: half of Adam's state. Needs a smaller learning rate (3 to 10 times) and a "
         "larger weight decay than AdamW.",
     ),
