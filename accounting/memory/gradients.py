@@ -105,6 +105,7 @@ def gradients_persist(context: Context) -> bool:
 
 
 def gradients_on_host(context: Context) -> bool:
+    """Whether gradients rest beside offloaded states: FSDP's CPU offload, DeepSpeed's optimizer offload."""
     offload = context.recipe.offload
     return fsdp_offload(context) or (context.recipe.engine is Engine.DEEPSPEED and offload.optimizer is not Place.NONE)
 

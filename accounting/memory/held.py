@@ -43,10 +43,12 @@ class HeldTensors:
 
     @cached_property
     def trainable(self) -> list[LocalTensor]:
+        """Tensors that get a gradient."""
         return [item for item in self.partition.local if item.tensor.trainable]
 
     @cached_property
     def frozen(self) -> list[LocalTensor]:
+        """Tensors that get none."""
         return [item for item in self.partition.local if not item.tensor.trainable]
 
     @cached_property
@@ -118,6 +120,7 @@ class HeldTensors:
 
     @cached_property
     def units(self) -> list[Unit]:
+        """FSDP1's flat parameters of the trainable tensors."""
         return flat_units(self.trainable, self.partition, self.wrapping)
 
     @cached_property
@@ -145,4 +148,5 @@ class HeldTensors:
         return self.evenly(total) if divided and self.law.cut is Cut.EVEN else total
 
     def evenly(self, total: Bytes) -> Bytes:
+        """A total over the shard group, rounded up. [same unit]"""
         return ceil_div(total, self.partition.shard_group)

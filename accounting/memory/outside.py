@@ -98,6 +98,7 @@ def nvme_bytes_per_node(context: Context) -> Bytes:
 
 
 def ranks_per_node(context: Context) -> Bytes:
+    """Devices of a node that the run uses, at least one. [(N, 1)]"""
     return np.minimum(np.maximum(context.scenario.machine.devices_per_node, 1), context.layout.count)
 
 

@@ -34,6 +34,7 @@ class RankStates:
 
     @property
     def device(self) -> Bytes:
+        """Device bytes of each rank. [byte, (W,)]"""
         return self.parameters + self.gradients + self.master_weights + self.optimizer_states
 
     def groups(self) -> list[dict[str, Any]]:

@@ -78,6 +78,7 @@ class Piece:
 
     @property
     def elements(self) -> Bytes:
+        """Elements of one. [broadcasts to (N, S)]"""
         total = np.ones((1, 1), dtype=np.int64)
         for dim in self.dims:
             total = total * dim
@@ -85,10 +86,12 @@ class Piece:
 
 
 def group_of(item: LocalTensor, partition: Partition) -> Bytes:
+    """Ranks that share a tensor: an expert's own group, else the shard group. [(N, 1)]"""
     return partition.expert_shard_group if item.tensor.expert else partition.shard_group
 
 
 def whole_pieces(items: list[LocalTensor]) -> list[Piece]:
+    """Every tensor uncut."""
     return [Piece(item.dims, item.copies, item) for item in items]
 
 

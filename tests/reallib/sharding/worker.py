@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "reallib" / "optimizers")]
 
 import build  # noqa: E402 - the optimizers' own builders
+
 from tests.reallib.sharding import cells as matrix  # noqa: E402
 
 torch.compile = lambda function=None, **_: function or (lambda inner: inner)  # type: ignore[assignment]
