@@ -51,6 +51,7 @@ class Context(HeldTensors):
 
     @cached_property
     def base_dtype(self) -> str:
+        """What the frozen base rests in; the parameters' dtype where nothing is frozen by an adapter."""
         adapter = self.recipe.adapter
         return adapter.base_dtype if adapter is not None else self.recipe.precision.parameters
 
@@ -71,6 +72,7 @@ class Context(HeldTensors):
         return total
 
     def is_quantised(self, item: LocalTensor) -> bool:
+        """Whether the base stores this tensor in its low-bit type."""
         whole = self.base_dtype in ("fp32", "bf16", "fp16")
         return not whole and item.tensor.quantisable
 
@@ -142,10 +144,12 @@ class Context(HeldTensors):
 
     @cached_property
     def has_activations(self) -> bool:
+        """A tensor list and a bare count have none that anybody knows."""
         return self.recipe.model.architecture is not None
 
     @cached_property
     def blocks(self) -> tuple[BlockBytes, ...]:
+        """What one block of each kind keeps."""
         kinds = range(len(self.recipe.inventory.kinds)) if self.has_activations else ()
         return tuple(block_bytes(self.recipe, self.partition, self.layout, kind, self.numerics) for kind in kinds)
 
