@@ -77,7 +77,7 @@ def test_gpu_worker_is_apart(compose: dict[str, Any]) -> None:
     worker = compose["services"]["gpu-worker"]
     assert worker["profiles"] == ["gpu"]
     assert {"--queues=gpu", "--concurrency=1"} <= set(worker["command"])
-    assert "--queues=default" in compose["services"]["worker"]["command"]
+    assert "--queues=default,validation" in compose["services"]["worker"]["command"]
 
 
 def test_image_does_not_run_as_root() -> None:
