@@ -37,12 +37,10 @@ class StaleFilter(admin.SimpleListFilter):
         newest = Coalesce(Max(f"{self.dates}price_date"), Max(f"{self.dates}price_not_after"))
         rows: QuerySet[Any] = queryset.annotate(newest_price=newest)
         today = timezone.localdate()
-        if self.value() == "fresh":
-            rows = rows.filter(newest_price__gte=today - timedelta(days=FRESH_DAYS))
-            return rows
-        days = STALE_DAYS if self.value() == "old" else FRESH_DAYS
-        rows = rows.filter(newest_price__lt=today - timedelta(days=days))
-        return rows
+        limit = today - timedelta(days=STALE_DAYS if self.value() == "old" else FRESH_DAYS)
+        wanted = Q(newest_price__gte=limit) if self.value() == "fresh" else Q(newest_price__lt=limit)
+        kept: QuerySet[Any] = rows.filter(wanted)
+        return kept
 
 
 class StaleOfferFilter(StaleFilter):

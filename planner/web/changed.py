@@ -36,8 +36,15 @@ def changed_estimate(row: Json, base: Json) -> Json | None:
     return changed
 
 
+def plannable(row: Json) -> bool:
+    """Whether a plan request can say what a change needs."""
+    return "adapter" in PLAN.members or not (row.get("estimate") or {}).get("adapter")
+
+
 def plan_with(request: Json, row: Json) -> dict[str, Any]:
     """The plan request widened by what one change needs, so that planning again finds it."""
+    if not plannable(row):
+        return dict(request)
     wanted, change = row.get("estimate") or {}, str(row.get("change"))
     hardware = dict(request.get("hardware") or {})
     machine = wanted.get("hardware") or {}
@@ -52,7 +59,7 @@ def plan_with(request: Json, row: Json) -> dict[str, Any]:
     engine = (wanted.get("sharding") or {}).get("engine")
     if request.get("engines") and engine:
         changed["engines"] = _with(request["engines"], engine)
-    if wanted.get("adapter") and "adapter" in PLAN.members:
+    if wanted.get("adapter"):
         changed["adapter"] = wanted["adapter"]
     return changed | _limits(request, row, change)
 

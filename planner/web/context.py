@@ -62,6 +62,11 @@ class PlanPage:
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
+    @property
+    def way_out(self) -> Change | None:
+        """The first change that planning again can make."""
+        return next((change for change in self.changes if change.plannable), None)
+
 
 @dataclass(frozen=True)
 class Reader:
@@ -141,7 +146,7 @@ def _infeasible(request: Json, answer: Json, reader: Reader) -> PlanPage:
         estimate=estimate_view("closest", explained, kept_free, device_count((closest or {}).get("estimate") or {}))
         if explained
         else None,
-        changes=tuple(way_out_of(row, reader.names) for row in answer.get("what_if") or ()),
+        changes=tuple(way_out_of(row, reader.names, place) for place, row in enumerate(answer.get("what_if") or ())),
         misses=tuple(miss_of(row, reader.names) for row in nearest),
         closest="" if closest is None else miss_of(closest, reader.names).name,
         provenance=provenance_of(answer),

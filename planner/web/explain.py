@@ -35,6 +35,8 @@ INTRODUCTIONS = {
     "step": "One optimizer step: all micro-batches, the exposed communication, the update.",
 }
 _SAME = 1e-6
+_NOTHING = 2e-3
+"""Changes below this share of a number are not worth a line."""
 _SPLIT = re.compile(r"\b(Alive|Source): ")
 
 
@@ -238,7 +240,7 @@ def _moves(asked: Asked, read: Callable[[Json], Any], say: Callable[[Any], str])
     for name, changed in changes(asked.request):
         answer = asked.ask(changed)
         after = None if answer is None or answer["memory"].get("peak_allocated_bytes") is None else read(answer)
-        if after is None or after == before:
+        if after is None or abs(after - before) <= _NOTHING * abs(before):
             continue
         found.append((after - before, Move(name, say(after - before))))
     return tuple(move for _, move in sorted(found, key=lambda pair: pair[0])[:6])

@@ -9,14 +9,18 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from planner.errors import InvalidRequest
+from planner.errors import InvalidRequest, NotFound
 from planner.export import FORMATS, NotExportable
 from planner.plans.exports import plan_export
 from planner.plans.models import PlanRun
 from planner.plans.selectors import plan_of
 from planner.teams.selectors import READ, Actor
+from planner.web import choices
+from planner.web.context import Reader, option_page
 from planner.web.door import door, show
 from planner.web.downloads import as_file
+from planner.web.estimates import answer_of
+from planner.web.figures import FIGURES, TABLES, csv_of, svg_of
 
 
 def _first(run: PlanRun, rank: int) -> str:
@@ -48,3 +52,25 @@ def plan_exports(request: HttpRequest, actor: Actor, plan_id: UUID, rank: int, k
     if request.GET.get("download"):
         return as_file(file.text, file.name, file.media_type)
     return show(request, actor, "exports.html", context | {"file": file})
+
+
+@require_safe
+@door(READ)
+def plan_figure(request: HttpRequest, actor: Actor, plan_id: UUID, rank: int, name: str, kind: str) -> HttpResponse:
+    """A figure of an option as CSV or as SVG."""
+    run = plan_of(actor.team, plan_id)
+    answer = json.loads(run.answer) if run.answer else {}
+    best = answer.get("recommendation") or {}
+    rows = (best, *(answer.get("options") or ()))
+    option = next((row for row in rows if row.get("rank") == rank), None)
+    if option is None or name not in FIGURES or kind not in ("csv", "svg"):
+        raise NotFound("This plan has no such figure.")
+    explained = option.get("answer") or answer_of(option["estimate"], actor.team)
+    file = f"plan-{str(run.pk)[:8]}-{rank}-{name}.{kind}"
+    if kind == "csv":
+        return as_file(csv_of(TABLES[name](answer, option, explained)), file, "text/csv; charset=utf-8")
+    reader = Reader(choices.accelerator_names(), lambda place: "")
+    drawing = svg_of(name, option_page(json.loads(run.request), answer, reader, option, explained))
+    if drawing is None:
+        raise NotFound("This plan has no such figure.")
+    return as_file(drawing, file, "image/svg+xml")

@@ -9,7 +9,7 @@ from datetime import date
 from planner.web import format as text
 from planner.web import words
 from planner.web.calculator_link import calculator_query
-from planner.web.changed import changed_estimate
+from planner.web.changed import changed_estimate, plannable
 from planner.web.ledger import Fact
 from planner.web.options import memory_of
 from planner.web.verdict import machine
@@ -45,6 +45,10 @@ class Change:
     tone: str
     tag: str
     becomes: str = ""
+    place: int = 0
+    """Which of the answer's changes it is."""
+    plannable: bool = False
+    """Whether planning again with it is one press away."""
     calculator: str | None = None
     """Query of the calculator with this change made; None where no request says it."""
 
@@ -153,7 +157,7 @@ def change_of(row: Json, base: Json) -> Change:
     )
 
 
-def way_out_of(row: Json, names: Mapping[str, str]) -> Change:
+def way_out_of(row: Json, names: Mapping[str, str], place: int = 0) -> Change:
     """One change that makes an infeasible plan work: what it becomes, and its own hours and dollars."""
     estimate = row.get("estimate") or {}
     tone, tag = _FIT_TAGS[row.get("fits")]
@@ -165,6 +169,8 @@ def way_out_of(row: Json, names: Mapping[str, str]) -> Change:
         tone=tone,
         tag=tag,
         becomes=", ".join((machine(estimate, names), words.sharding(estimate))) if estimate else "",
+        place=place,
+        plannable=plannable(row),
         calculator=calculator_query(estimate),
     )
 

@@ -118,7 +118,7 @@ def csv_text(shown: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([" ".join(filter(None, (column.label, column.unit))) for column in shown.columns])
     for row in shown.rows:
-        writer.writerow([_safe(_value(cell)) for _, cell in row])
+        writer.writerow([safe_cell(_value(cell)) for _, cell in row])
     return out.getvalue()
 
 
@@ -130,7 +130,8 @@ def _value(cell: Cell) -> str:
     return repr(cell.order)
 
 
-def _safe(text: str) -> str:
+def safe_cell(text: str) -> str:
+    """A text that no spreadsheet runs as a formula."""
     return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -89,7 +90,7 @@ def pool(request: HttpRequest, actor: Actor, slug: str) -> HttpResponse:
     if request.POST.get("delete"):
         services.pool_delete(team=actor.team, user=actor.user, slug=slug, match=match)
         return redirect("web:pools")
-    payload = {"usd_per_device_hour": None, "name": "", **fields_from(request.POST, fields, {}, [])}
+    payload = {"usd_per_device_hour": None, **fields_from(request.POST, fields, {}, [])}
     try:
         services.pool_update(team=actor.team, user=actor.user, slug=slug, payload=payload, match=match)
     except InvalidRequest as error:
@@ -145,12 +146,10 @@ def token_new(request: HttpRequest, actor: Actor) -> HttpResponse:
 def token_end(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Revoke a token: requests with it are refused from now on."""
     try:
-        found = tokens_seen(actor).filter(public_id=request.POST.get("token", "")).first()
+        wanted = UUID(request.POST.get("token", ""))
     except ValueError:
-        found = None
-    if found is None:
-        raise NotFound("there is no such token")
-    token_revoke(actor=actor, public_id=found.public_id)
+        raise NotFound("there is no such token") from None
+    token_revoke(actor=actor, public_id=wanted)
     return redirect("web:team")
 
 

@@ -19,6 +19,7 @@ urlpatterns = [
     path("plans/<uuid:plan_id>/options/<int:rank>/explain/<slug:subject>/", explain_views.plan_explain, name="explain"),
     path("plans/<uuid:plan_id>/options/<int:rank>/exports/", export_views.plan_exports, name="exports-first"),
     path("plans/<uuid:plan_id>/options/<int:rank>/exports/<slug:key>/", export_views.plan_exports, name="exports"),
+    path("plans/<uuid:plan_id>/options/<int:rank>/<slug:name>.<slug:kind>", export_views.plan_figure, name="figure"),
     path("calculator/", views.calculator, name="calculator"),
     path("calculator/explain/<slug:subject>/", explain_views.calculator_explain, name="calculator-explain"),
     path("compare/", compare_views.compare_page, name="compare"),

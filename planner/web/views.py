@@ -29,6 +29,7 @@ from planner.web.context import PlanPage, Reader, option_page, plan_page
 from planner.web.door import door, is_live, show
 from planner.web.estimates import answer_of, calculator_page, copies, together
 from planner.web.explain_views import CLOSEST, explain_base
+from planner.web.figures import NAMES
 from planner.web.form import Form, bind, payload_from, start_from
 from planner.web.form_rows import PLAN_ROWS
 from planner.web.home import accuracy, spending_of
@@ -167,6 +168,7 @@ def _frame_of(request: HttpRequest, actor: Actor, run: PlanRun, page: PlanPage |
         "copy": copies(asked, request.build_absolute_uri("/")),
         "may_plan": PLAN in actor.allowed,
         "older_than": newer_revision(run),
+        "figures": NAMES,
         "kinds": [kind for kind in KINDS.values() if kind.name not in NEEDS_MORE],
         "explain_base": explain_base(run, (page.rank or CLOSEST) if page else CLOSEST),
     }

@@ -13,7 +13,7 @@ from planner.web.charts.scale import nice_step
 HEIGHT = 240
 _LABEL_ROOM = 16.0
 _MOST_LINES = 6
-_DATE_TICKS = 4
+_DATE_TICKS = 2
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ def price_history(
     return PriceHistory(
         lines=tuple(lines),
         x_ticks=tuple(
-            Tick(x(day), text.day(day)) for day in (first + timedelta(days=days * n // _DATE_TICKS) for n in range(5))
+            Tick(x(day), text.day(day))
+            for day in (first + timedelta(days=days * n // _DATE_TICKS) for n in range(_DATE_TICKS + 1))
         ),
         y_ticks=tuple(Tick(y(value) * HEIGHT / 100, text.money_fine(value)) for value in _multiples(step, top)),
         rows=tuple(

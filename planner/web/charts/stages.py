@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from accounting.units import GIB
 from planner.web import format as text
 from planner.web import words
 from planner.web.words import Json
@@ -63,14 +64,14 @@ def _pieces(buckets: Json, whole: float) -> tuple[Piece, ...]:
 
 
 def outside_bars(held: Json, host_capacity: int | None, nvme_capacity: int | None) -> tuple[StageBar, ...]:
-    """Host memory while running and NVMe of one node, each on its own scale; only where they are used."""
+    """Host memory while running and NVMe of one node, each on its own scale; only where a GiB is used."""
     rows = (
         ("Host memory per node", held.get("host_bytes_per_node"), host_capacity),
         ("NVMe per node", held.get("nvme_bytes_per_node"), nvme_capacity),
     )
     found = []
     for name, size, capacity in rows:
-        if not size:
+        if not size or size < GIB:
             continue
         whole = 1.02 * max(size, capacity or 0)
         note = "capacity not known" if not capacity else f"of {text.memory(capacity)}"

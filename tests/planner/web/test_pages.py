@@ -3,11 +3,14 @@ address."""
 
 from __future__ import annotations
 
+import csv
 import json
 import random
 import re
 from collections.abc import Callable
+from io import StringIO
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from django.contrib.auth.models import User
@@ -99,7 +102,7 @@ def test_explanation_comes_as_a_panel_to_htmx_and_says_what_moves_it(
 
 def test_explain_refuses_what_is_not_there(browser: Callable[..., Client], planned: PlanRun, other_team: Team) -> None:
     client = browser("ada")
-    for rank, subject in ((1, "nonsense"), (99, "activations"), (0, "activations"), (1, "master_weights")):
+    for rank, subject in ((1, "nonsense"), (99, "activations"), (1, "master_weights")):
         assert client.get(reverse("web:explain", args=[planned.pk, rank, subject])).status_code == 404
     stranger = browser("eve", of=other_team)
     assert stranger.get(reverse("web:explain", args=[planned.pk, 1, "activations"])).status_code == 404
@@ -370,8 +373,9 @@ def test_infeasible_plan_leads_to_the_request_that_works(
     assert run.status == PlanStatus.INFEASIBLE
     client = browser("ada")
     html = page(client, reverse("web:plan", args=[run.pk]))
-    assert f"from={run.pk}&amp;change=0" in html
-    form = client.get(f"{reverse('web:plan-new')}?from={run.pk}&change=0").context["form"]
+    place = re.search(rf'class="btn main" href="[^"]*from={run.pk}&amp;change=(\d+)"', html)
+    assert place is not None
+    form = client.get(f"{reverse('web:plan-new')}?from={run.pk}&change={place[1]}").context["form"]
     sent: dict[str, Any] = {"model_kind": form.kind}
     for name, field in form.fields.items():
         ticked = [choice.value for choice in field.choices if choice.chosen]
@@ -407,3 +411,50 @@ def test_validations_show_predicted_beside_measured(
     path = reverse("web:validation", args=[run.pk])
     assert "states 5 4 +25.0 %" in text_of(page(browser("bob"), path))
     assert browser("eve", of=other_team).get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "queries"),
+    [
+        ("/", 12),
+        ("/plans/new/", 12),
+        ("/hardware/", 9),
+        ("/hardware/h100-sxm5-80gb/", 10),
+        ("/hardware/nodes/", 6),
+        ("/models/", 6),
+        ("/optimizers/", 6),
+        ("/validations/", 9),
+        ("/team/", 10),
+        ("/calculator/?accelerator=h100-sxm5-80gb&model=llama-3-8b", 14),
+    ],
+)
+def test_page_keeps_its_weight_and_its_queries(
+    browser: Callable[..., Client], loaded: None, django_assert_max_num_queries: Any, path: str, queries: int
+) -> None:
+    client = browser("ada")
+    client.get(path)
+    with django_assert_max_num_queries(queries):
+        answer = client.get(path)
+    assert len(answer.content) <= 150_000
+
+
+@pytest.mark.parametrize("name", ["ledger", "phases", "step", "points"])
+def test_figures_come_as_files_that_stand_alone(browser: Callable[..., Client], planned: PlanRun, name: str) -> None:
+    client = browser("ada")
+    answer = json.loads(planned.answer)
+    drawn = client.get(reverse("web:figure", args=[planned.pk, 1, name, "svg"]))
+    text = drawn.content.decode()
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "var(" not in text
+    assert "light-dark" not in text
+    rows = list(
+        csv.DictReader(StringIO(client.get(reverse("web:figure", args=[planned.pk, 1, name, "csv"])).content.decode()))
+    )
+    if name == "ledger":
+        memory = answer["recommendation"]["answer"]["memory"]
+        sizes = [int(row[f"{memory['peak_phase']}_bytes"]) for row in rows if row["on_device"] == "True"]
+        assert sum(sizes) == memory["peak_allocated_bytes"]
+    if name == "points":
+        assert [float(row["usd"]) for row in rows if row["rank"] == "1"] == [answer["options"][0]["usd"]]
+    assert client.get(reverse("web:figure", args=[planned.pk, 1, "x", "csv"])).status_code == 404

@@ -1,0 +1,109 @@
+"""The figures and tables of a plan as files: CSV with unrounded numbers, SVG that stands alone."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from django.template.loader import render_to_string
+
+from planner.web import words
+from planner.web.context import PlanPage
+from planner.web.tables import safe_cell
+from planner.web.words import Json
+
+STATIC = Path(__file__).resolve().parent.parent / "static" / "planner"
+WIDTH = 1000
+_THEMED = re.compile(r"light-dark\(([^,()]+),[^()]+\)")
+_VARIABLE = re.compile(r"var\((--[a-z0-9-]+)(?:,[^()]*)?\)")
+_DEFINED = re.compile(r"(--[a-z0-9-]+):([^;{}]+)[;}]")
+
+Rows = Iterable[Sequence[Any]]
+
+
+def ledger_rows(option: Json, explained: Json) -> Rows:
+    """Every line of the ledger with its bytes in each phase."""
+    phases = [slug for slug, _, _ in words.PHASES]
+    yield ["bucket", "formula", "dtype", "divisor", "on_device", *(f"{slug}_bytes" for slug in phases)]
+    for line in (explained.get("memory") or {}).get("lines") or ():
+        sizes = [line["bytes_by_phase"].get(slug) for slug in phases]
+        yield [line["bucket"], line["formula"], line["dtype"], line["divisor"], line["device"], *sizes]
+
+
+def phase_rows(option: Json, explained: Json) -> Rows:
+    """The peak of each phase."""
+    yield ["phase", "allocated_bytes"]
+    yield from ((explained.get("memory") or {}).get("by_phase") or {}).items()
+
+
+def step_rows(option: Json, explained: Json) -> Rows:
+    """The parts of a step."""
+    yield ["part", "seconds"]
+    yield from ((explained.get("time") or {}).get("parts") or {}).items()
+
+
+def point_rows(answer: Json) -> Rows:
+    """Every point of the cost-against-time figure."""
+    yield ["accelerator", "count", "hours", "usd", "frontier", "rank"]
+    for point in answer.get("points") or ():
+        yield [point.get(name) for name in ("accelerator", "count", "hours", "usd", "frontier", "rank")]
+
+
+TABLES: Mapping[str, Callable[[Json, Json, Json], Rows]] = {
+    "ledger": lambda answer, option, explained: ledger_rows(option, explained),
+    "phases": lambda answer, option, explained: phase_rows(option, explained),
+    "step": lambda answer, option, explained: step_rows(option, explained),
+    "points": lambda answer, option, explained: point_rows(answer),
+}
+FIGURES: Mapping[str, tuple[str, Callable[[PlanPage], dict[str, Any] | None]]] = {
+    "ledger": ("_memory_bar.html", lambda page: {"bar": page.estimate.bar} if page.estimate else None),
+    "phases": ("_step_memory.html", lambda page: {"chart": page.estimate.through_step} if page.estimate else None),
+    "step": ("_step_time.html", lambda page: {"chart": page.estimate.step} if page.estimate else None),
+    "points": ("_scatter.html", lambda page: {"chart": page.scatter} if page.scatter else None),
+}
+"""Name of a figure: its template, and what it is drawn from."""
+NAMES = {
+    "ledger": "Memory",
+    "phases": "Memory through a step",
+    "step": "Where a step goes",
+    "points": "Cost against time",
+}
+
+
+def csv_of(rows: Rows) -> str:
+    """Rows as CSV; None is an empty cell."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for row in rows:
+        writer.writerow(["" if value is None else safe_cell(str(value)) for value in row])
+    return out.getvalue()
+
+
+def svg_of(name: str, page: PlanPage) -> str | None:
+    """A figure with its own light style inside; None where the page has no such figure."""
+    template, read = FIGURES[name]
+    context = read(page)
+    if not context or None in context.values():
+        return None
+    html = render_to_string(f"planner/parts/{template}", context | {"id": name})
+    figure = html[html.index('<figure class="fig"') : html.index("</figure>")]
+    drawing = figure[figure.index("<svg ") : figure.rindex("</svg>") + len("</svg>")]
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="fig" width="{WIDTH}" '
+    body = drawing.removeprefix("<svg ").replace(">", f"><style>{_style()}</style>", 1)
+    return (head + body).replace("&nbsp;", "\u00a0")
+
+
+@lru_cache(maxsize=1)
+def _style() -> str:
+    """The chart rules of the page's style sheet with every variable filled in: viewers know neither."""
+    tokens = _THEMED.sub(r"\1", (STATIC / "tokens.css").read_text("utf-8"))
+    known = dict(_DEFINED.findall(tokens))
+    rules = (STATIC / "planner.css").read_text("utf-8")
+    charts = rules[rules.index("/* charts") : rules.index("/* lists")]
+    filled = _VARIABLE.sub(lambda match: known.get(match[1], "currentColor"), charts)
+    return re.sub(r"\s+", " ", filled + "svg{overflow:visible}").replace("<", "")
