@@ -1,6 +1,6 @@
 """Who holds what: blocks, tokens, tensors and groups of every rank, computed once per scenario.
 
-Arrays are int64 of shape (N, 1), or (N, S) where they differ by pipeline stage; S is the deepest pipeline of the scenario
+Arrays are int64 of shape (N, 1), or (N, S) where they differ by pipeline stage; S is the scenario's deepest pipeline
 and `active` says which stages a candidate has.
 """
 
@@ -60,7 +60,7 @@ class Partition:
     expert_shard_group: Bytes
     """Ranks that share the states of an expert: shard group · tp / (ep · etp), at least 1."""
     live_chunks: Bytes
-    """Micro-batch chunks whose activations a stage holds at its worst moment, (N, S); a chunk is layers / vpp blocks."""
+    """Micro-batch chunks whose activations a stage holds at its worst, (N, S); a chunk is layers / vpp blocks."""
     local: tuple[LocalTensor, ...]
 
     def elements(self, *, trainable: bool | None = None, expert: bool | None = None) -> Bytes:
@@ -86,7 +86,8 @@ class Partition:
     def largest_unit(self) -> Bytes:
         """Parameters of the largest block that a stage holds. [elements, (N, S)]"""
         sizes = [
-            np.where(self.kind_layers[index] > 0, self.unit_elements(index), 0) for index in range(len(self.kind_layers))
+            np.where(self.kind_layers[index] > 0, self.unit_elements(index), 0)
+            for index in range(len(self.kind_layers))
         ]
         return np.maximum.reduce(sizes) if sizes else np.zeros(self.shape, dtype=np.int64)
 
@@ -103,7 +104,9 @@ def partition_of(scenario: Scenario) -> Partition:
     """Split the recipe's model over the layout's ranks.
 
     Uneven pipelines: `stage_layers` where the recipe gives them; stages of equal cost (nanotron); else the first
-    (layers mod stages) stages take one block more. Source: Narayanan 2021 §2 (pipeline, tensor), Megatron-LM MoE README (expert groups).
+    (layers mod stages) stages take one block more.
+
+    Source: Narayanan 2021 §2 (pipeline, tensor), Megatron-LM MoE README (expert groups).
     """
     recipe, layout = scenario.recipe, scenario.layout
     inventory = recipe.inventory
@@ -167,7 +170,8 @@ def _even_spans(recipe: Recipe, layout: Layout, total: int, stage: Bytes) -> lis
 def spans_by_cost(recipe: Recipe, layout: Layout, total: int, stages: int) -> tuple[Bytes, Bytes]:
     """Where each stage starts and ends when stages are cut by the cost of their matrices, the head counted as a block.
 
-    A stage is closed by the first block that lifts the running cost over its share. Source: nanotron models.base.build_model
+    A stage is closed by the first block that lifts the running cost over its share.
+    Source: nanotron models.base.build_model
     and get_block_compute_costs (4 · heads · head dim · hidden + 3 · ffn · hidden; vocabulary · hidden).
     """
     architecture = recipe.model.architecture
@@ -194,7 +198,7 @@ def _local_tensors(
     first: NDArray[np.bool_],
     last: NDArray[np.bool_],
 ) -> tuple[LocalTensor, ...]:
-    """Every tensor of the model with its local dimensions and copies. Tied embeddings stand on both ends of a pipeline."""
+    """Every tensor with its local dimensions and copies. Tied embeddings stand on both ends of a pipeline."""
     held: list[LocalTensor] = []
     tied = not any(tensor.role == "head" and tensor.module == "lm_head" for tensor in inventory.last)
     for tensor in inventory.first:

@@ -66,4 +66,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     dropped = [item for item in items if item not in kept]
     config.hook.pytest_deselected(items=dropped)
     items[:] = kept
-

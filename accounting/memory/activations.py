@@ -50,7 +50,7 @@ def blocks(context: Context) -> ByMoment:
 def outside_blocks(context: Context) -> ByMoment:
     """Rotary tables, positions, the final norm and the embedding's dropout mask.
 
-    bytes = 2 · sequence · head dim · bytes (rotary) + final norm on the last stage + tokens · hidden (mask, first stage)
+    bytes = 2 · sequence · head dim · bytes (rotary) + final norm (last stage) + tokens · hidden (mask, first stage)
 
     Alive: forward to the end of the backward. Source: measured (activations §3).
     """
@@ -62,8 +62,10 @@ def outside_blocks(context: Context) -> ByMoment:
     norm = norm_rows(block, architecture.hidden_size, "final", "final norm")
     sequence_ways = np.where(layout.sequence_parallel, layout.tp, 1)
     final = ceil_div(partition.tokens * norm.per_token, sequence_ways) * partition.is_last
-    rotary = 8 * layout.sequence_length if architecture.learned_positions else (
-        2 * layout.sequence_length * architecture.head_dim * (2 if numerics.residual == 2 else 4)
+    rotary = (
+        8 * layout.sequence_length
+        if architecture.learned_positions
+        else (2 * layout.sequence_length * architecture.head_dim * (2 if numerics.residual == 2 else 4))
     )
     mask = partition.tokens * architecture.hidden_size * partition.is_first if block.dropout > 0 else context.zero
     fixed = (rotary + mask) * partition.active

@@ -1,4 +1,4 @@
-"""Bytes one block keeps for its backward on a rank, what recomputation leaves of it, and its backward's own working set."""
+"""Bytes one block keeps for its backward on a rank, what recomputation leaves of it, its backward's own working set."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class Context(HeldTensors):
         return np.maximum.reduce(sums) if sums else self.zero
 
     def gathered_bytes(self, item: LocalTensor) -> Bytes:
-        """One tensor unsharded for a forward: frozen ones as they are stored, the others in the compute dtype. [byte]"""
+        """One tensor unsharded for a forward: frozen ones as stored, the others in the compute dtype. [byte]"""
         if not item.tensor.trainable:
             return self.frozen_tensor_bytes(item)
         return item.elements * itemsize(self.recipe.precision.activations)
@@ -171,7 +171,14 @@ class Context(HeldTensors):
         micro_batch = ceil_div(one, virtual)
         offloaded = np.maximum(held - 2 * kept_block, 0) if self.recipe.offload.activations is Place.CPU else self.zero
         return StageActivations(
-            held - offloaded, np.maximum(micro_batch - offloaded, 0), kept_block, recomputed, working, copies, cache, offloaded
+            held - offloaded,
+            np.maximum(micro_batch - offloaded, 0),
+            kept_block,
+            recomputed,
+            working,
+            copies,
+            cache,
+            offloaded,
         )
 
     def _recomputed_blocks(self, count: Bytes) -> Bytes:
@@ -184,7 +191,7 @@ class Context(HeldTensors):
         return chosen if recompute.layers is None else np.minimum(chosen, recompute.layers)
 
     def _shared(self, block: BlockBytes) -> Bytes:
-        """What recomputation need not bring back: kept rows, or the block input where the first norm saves it itself."""
+        """What recomputation need not bring back: kept rows, or the block input that the first norm saves itself."""
         architecture = self.recipe.model.architecture
         assert architecture is not None
         if self.recipe.recompute.mode is RecomputeMode.SELECTIVE:

@@ -101,7 +101,7 @@ def optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
 
 
 def paged_states(context: Context) -> Bytes:
-    """States in managed memory: outside the allocator, and moved to the host where the device is full. [byte, (N, S)]"""
+    """States in managed memory: outside the allocator, moved to the host where the device is full. [byte, (N, S)]"""
     recipe = context.recipe
     total = context.zero
     if recipe.optimizer.paged:

@@ -88,7 +88,9 @@ def workspace(context: Context) -> ByMoment:
     """
     if context.recipe.engine is Engine.IDEAL or not context.has_activations:
         return {}
-    sizes = np.array([_workspace_of(row.compute_capability) for row in context.scenario.machine.accelerators], dtype=np.int64)
+    sizes = np.array(
+        [_workspace_of(row.compute_capability) for row in context.scenario.machine.accelerators], dtype=np.int64
+    )
     return always(sizes[context.scenario.machine.accelerator_index] + context.zero)
 
 

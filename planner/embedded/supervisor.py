@@ -70,7 +70,13 @@ def web_command(port: int) -> list[str]:
 def worker_command(directory: Path) -> list[str]:
     """One Celery worker with the schedule inside: gossip and mingling are for fleets of workers."""
     schedule = ["--beat", "--schedule", os.fspath(directory / "beat-schedule")]
-    options = ["--queues=default,validation", "--concurrency=2", "--without-gossip", "--without-mingle", "--loglevel=INFO"]
+    options = [
+        "--queues=default,validation",
+        "--concurrency=2",
+        "--without-gossip",
+        "--without-mingle",
+        "--loglevel=INFO",
+    ]
     return [sys.executable, "-m", "celery", "--app=planner.celery", "worker", *options, *schedule]
 
 

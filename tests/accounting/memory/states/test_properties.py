@@ -187,7 +187,7 @@ def _column_of(one: Scenario, **columns: Any) -> Scenario:
 
 
 def _states(one: Scenario) -> NDArray[np.int64]:
-    """DeepSpeed's stages 1 and 2 without their gradients: a partition that reaches into one more tensor keeps it whole."""
+    """DeepSpeed's stages 1 and 2 without their gradients: a partition reaching into one more tensor keeps it whole."""
     flat = law_of(one.recipe.engine, one.recipe.zero_stage).cut is Cut.FLAT
     lines = tuple(line for line in STATE_LINES if not (flat and line.key == "states.gradients"))
     return fill(lines, Context(one)).totals[STEP].max(axis=1)

@@ -100,7 +100,7 @@ def predicted(stage: str, model: str, world: int) -> RankStates:
 
 
 def predicted_ranks(stage: str, model: str, world: int) -> list[tuple[int, int, int]]:
-    """(parameters, gradients, optimizer) as the table counts them: master weights and host scalars with the optimizer."""
+    """(parameters, gradients, optimizer) as the table counts them: master and host scalars with the optimizer."""
     held = predicted(stage, model, world)
     gradients, host = held.gradients, held.host
     if "offload" in stage:
