@@ -48,7 +48,7 @@ PRIORS: Mapping[tuple[str, str], float] = MappingProxyType(
         ("kernels", "products"): 1.0,
         ("kernels", "grouped"): 0.7,
         ("kernels", "attention"): 1.0,
-        ("low_precision", "efficiency"): 0.9,
+        ("low_precision", "efficiency"): 1.0,
         ("low_precision", "cast"): 4.0,
         ("fabric", "fraction"): 0.85,
         ("fabric", "latency"): 20e-6,
@@ -77,7 +77,11 @@ OWN_PRIORS: Mapping[tuple[str, str, str], float] = MappingProxyType(
         ("kernels", "eager", "hidden"): 30.0,
         ("kernels", "compiled", "hidden"): 12.0,
         ("kernels", "fused", "logits"): 40.0,
+        ("kernels", "core", "hidden"): 15.0,
         ("kernels", "core", "logits"): 10.0,
+        ("kernels", "core", "accumulate"): 4.0,
+        ("kernels", "core", "products"): 1.05,
+        ("kernels", "core", "attention"): 1.25,
         ("kernels", "compiled", "logits"): 10.0,
         ("kernels", "eager", "scores"): 13.0,
         ("kernels", "eager", "host"): 1.0,
@@ -87,7 +91,8 @@ OWN_PRIORS: Mapping[tuple[str, str, str], float] = MappingProxyType(
         ("low_precision", "nvfp4", "efficiency"): 0.6,
     }
 )
-"""(table, row, field) -> value."""
+"""(table, row, field) -> value. Megatron-Core adds gradients inside the product (gradient_accumulation_fusion) and runs
+cuDNN's attention."""
 
 
 def prior(table: str, row: str, field: str) -> float:

@@ -15,6 +15,10 @@ UNMEASURED = 1.3
 """Factor on both ends of the band of a device that only shares its family's constants."""
 
 
+MEASURED = "published training steps (papers, vendor tables, sweeps), fit part of a 1472-row sample"
+"""Source of a row unless it names its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRow:
     """A family of devices."""
@@ -51,7 +55,7 @@ class DeviceRow:
     """Measured step over predicted step: 10th and 90th percentile of the rows fitted on, widened where few."""
     rows: int
     """Measured steps fitted on; 0 = taken from the nearest family."""
-    source: str
+    source: str = MEASURED
     date: str
 
     def band_of(self, slug: str) -> tuple[float, float]:
@@ -107,7 +111,7 @@ class EngineRow:
     jitter: Constant
     """Share of the step added by each doubling of the nodes."""
     rows: int
-    source: str
+    source: str = MEASURED
     date: str
 
 
@@ -144,7 +148,7 @@ class KernelRow:
     """Speed of the experts' grouped products over that."""
     attention: Constant
     """Speed of the fused attention kernel over the device's own."""
-    source: str
+    source: str = MEASURED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +160,7 @@ class LowPrecisionRow:
     """Share of this dtype's peak over the share of bf16's peak."""
     cast: float
     """Casting inputs and gradients of a linear layer. [byte per element of its input and output]"""
-    source: str
+    source: str = MEASURED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,4 +176,4 @@ class FabricRow:
     ramp_bytes: float
     crowding: float
     """Rate lost for each further group that sends from the same node at the same time: rate / (1 + crowding·others)."""
-    source: str
+    source: str = MEASURED

@@ -152,7 +152,7 @@ def leave_one_out(
     calibration: Calibration,
     frees: Sequence[Free],
     *,
-    iterations: int = 6,
+    iterations: int = 4,
     robust: float = 0.25,
     touches: Callable[[Free, Observation], bool] = lambda free, observation: True,
 ) -> dict[str, Calibration]:

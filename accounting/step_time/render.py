@@ -34,7 +34,8 @@ def render_rows(calibration: Calibration) -> str:
 
 
 def _row(row: Any) -> str:
-    lines = [f"        {item.name}={_value(getattr(row, item.name))},\n" for item in fields(row)]
+    said = [item for item in fields(row) if getattr(row, item.name) != item.default]
+    lines = [f"        {item.name}={_value(getattr(row, item.name))},\n" for item in said]
     return f"    {type(row).__name__}(\n{''.join(lines)}    ),\n"
 
 
@@ -45,5 +46,5 @@ def _value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, tuple):
-        return "(" + "".join(f"{_value(item)}, " for item in value) + ")"
+        return "(" + ", ".join(_value(item) for item in value) + ("," if len(value) == 1 else "") + ")"
     return repr(value)

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from accounting.step_time.judge import Judged, Score, scores
+from accounting.step_time.pressure import allocator_retries
+from accounting.step_time.rows import STEP_TERMS, jitter
+from accounting.step_time.terms import MICRO_BATCH_TERMS
 
 HEADINGS = ("source", "fit rows", "fit", "report rows", "bias", "report", "null model", "left out")
 MANY = 10
@@ -90,3 +94,32 @@ def markdown_table(lines: Sequence[Line]) -> str:
     """The same for a document."""
     rows = [HEADINGS, ("---", *("---:" for _ in HEADINGS[1:])), *(cells(line) for line in lines), summary(lines)]
     return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def terms_table() -> str:
+    """Every term of the step with its part and the sentence the answer prints, as Markdown."""
+    laws: list[tuple[str, str, Any]] = [
+        (term.key, term.part, term.seconds) for term in (*MICRO_BATCH_TERMS, *STEP_TERMS)
+    ]
+    laws += [("jitter", "exposed_communication", jitter), ("allocator.retries", "memory_bound", allocator_retries)]
+    rows = [("term", "part", "what"), ("---", "---", "---")]
+    rows += [(f"`{key}`", part, (law.__doc__ or "").split("\n", 1)[0].replace("|", "\\|")) for key, part, law in laws]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def with_block(text: str, name: str, content: str) -> str:
+    """A document with what stands between `<!-- name -->` and `<!-- /name -->` replaced.
+
+    Raises ValueError where a marker is missing.
+    """
+    before, start, rest = text.partition(f"<!-- {name} -->\n")
+    _, end, after = rest.partition(f"<!-- /{name} -->")
+    if not start or not end:
+        raise ValueError(f"no block {name!r} in this document")
+    return before + start + content + end + after
+
+
+def document(text: str, lines: Sequence[Line], version: str) -> str:
+    """The document with its terms and scores brought up to date."""
+    scored = f"Constants {version}.\n\n" + markdown_table(lines)
+    return with_block(with_block(text, "terms", terms_table()), "scores", scored)

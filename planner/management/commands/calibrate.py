@@ -19,7 +19,7 @@ from accounting.step_time.free import default_free, touches
 from accounting.step_time.judge import Judged, judged, with_bands
 from accounting.step_time.observed import Measured, observation_of
 from accounting.step_time.render import render_rows
-from accounting.step_time.report import lines_of, markdown_table, plain_table
+from accounting.step_time.report import document, lines_of, plain_table
 from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
 from planner.requests import RequestContext, context_for, read_estimate
@@ -40,7 +40,7 @@ class Command(BaseCommand):
             "--leave-out", action="store_true", help="refit without each source in turn and judge it on that"
         )
         parser.add_argument("--write", type=Path, help="file for the new rows; printed nowhere else")
-        parser.add_argument("--markdown", type=Path, help="file for the table")
+        parser.add_argument("--document", type=Path, help="file whose term and score blocks are brought up to date")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -62,8 +62,9 @@ class Command(BaseCommand):
         judged_fit = _judge(fitted, found)
         table = lines_of(judged_fit, _judge(report, found), left_out)
         self.stdout.write(plain_table(table))
-        if options["markdown"]:
-            options["markdown"].write_text(markdown_table(table), encoding="utf-8")
+        if options["document"]:
+            text = options["document"].read_text(encoding="utf-8")
+            options["document"].write_text(document(text, table, found.version), encoding="utf-8")
         if options["write"]:
             architectures = {slug: row.architecture for slug, row in context.catalog.accelerators.items()}
             options["write"].write_text(render_rows(with_bands(found, judged_fit, architectures)), encoding="utf-8")
