@@ -68,7 +68,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         precisions=_each(request, "precisions", lambda entry, pointer: read_precision(entry, pointer, notes)),
         engines=engines,
         zero_stages=stages,
-        **{name: _axis(search[name]) for name in ("tp", "pp", "cp", "ep", "micro_batch_sizes")},
+        **_axes(search),
         recomputes=_each(search, "recompute", lambda entry, pointer: read_recompute(entry, f"/search{pointer}", notes)),
         offloads=_each(search, "offload", lambda entry, pointer: _offload(entry, f"/search{pointer}", notes)),
         attention=Attention(request["attention"]),
@@ -150,6 +150,11 @@ def _each(place: Mapping[str, Any], name: str, read: Callable[[Any, str], Any]) 
 
 def _optimizers(request: Mapping[str, Any], notes: Notes) -> tuple[Chosen, ...]:
     return _each(request, "optimizers", lambda entry, pointer: read_optimizer(entry, pointer, notes))
+
+
+def _axes(search: Mapping[str, Any]) -> dict[str, Any]:
+    """What the request leaves of each degree and of the micro-batch."""
+    return {name: _axis(search[name]) for name in ("tp", "pp", "cp", "ep", "micro_batch_sizes")}
 
 
 def _axis(given: str | list[int]) -> tuple[int, ...] | None:
