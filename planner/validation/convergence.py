@@ -16,7 +16,6 @@ OPTIONS = Record(
         "steps": Member(Whole(20, 5_000), default=200),
         "seeds": Member(Whole(2, 16), default=5),
         "learning_rate": Member(Number(0, 10, above=True), help="of the candidate; AdamW keeps its own"),
-        "world": Member(Whole(1, 4), default=1, help="ranks the candidate is sharded over"),
     }
 )
 STUDENT_95: Mapping[int, float] = {
@@ -31,7 +30,7 @@ STALL = 0.25
 
 
 def read_options(given: object) -> dict[str, Any]:
-    """Steps, seeds, rate and world of a check, defaults filled in. Raises InvalidRequest."""
+    """Steps, seeds and rate of a check, defaults filled in. Raises InvalidRequest."""
     faults = Faults()
     read = OPTIONS.read(given, "/options", faults)
     if read is INVALID or faults.found:
