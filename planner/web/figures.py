@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from django.template.loader import render_to_string
+from django.utils.html import escape
 
 from planner.web import words
 from planner.web.context import PlanPage
@@ -95,7 +96,16 @@ def svg_of(name: str, page: PlanPage) -> str | None:
     drawing = figure[figure.index("<svg ") : figure.rindex("</svg>") + len("</svg>")]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" class="fig" width="{WIDTH}" '
     body = drawing.removeprefix("<svg ").replace(">", f"><style>{_style()}</style>", 1)
-    return (head + body).replace("&nbsp;", "\u00a0")
+    whole = (head + body).removesuffix("</svg>") + _heights(context.get("chart")) + "</svg>"
+    return whole.replace("&nbsp;", "\u00a0")
+
+
+def _heights(chart: Any) -> str:
+    """The labels of the upright axis, which the page draws beside the figure."""
+    return "".join(
+        f'<text x="4" y="{tick.at + 2:.1f}" class="m lab">{escape(tick.label)}</text>'
+        for tick in getattr(chart, "y_ticks", ())
+    )
 
 
 @lru_cache(maxsize=1)

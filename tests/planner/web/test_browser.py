@@ -216,4 +216,4 @@ def test_running_page_shows_the_answer_without_a_reload(visit: Any, live_server:
     )
     page.wait_for_selector(".stats", timeout=10_000)
     assert "36.2" in page.inner_text(".stats")
-    assert page.locator("[hx-get]").count() == 0
+    assert page.locator("[hx-trigger^=every]").count() == 0
