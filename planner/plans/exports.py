@@ -21,7 +21,7 @@ def plan_export(*, run: PlanRun, rank: int, key: str) -> File:
     if option is None:
         raise NotFound("this plan has no option of that rank")
     stamp = Stamp(plan=str(run.pk), rank=rank, engine_version=run.engine_version)
-    return render(key, option, stamp, context_for(run.team), answer["provenance"]["tokens"])
+    return render(key, option, stamp, context_for(run.team), (answer.get("provenance") or {}).get("tokens"))
 
 
 def link_exports(found: dict[str, Any], run: PlanRun, context: RequestContext) -> None:
