@@ -92,6 +92,9 @@ def census(engine: Any) -> dict[int, tuple[str, int]]:
         for parameter in group["params"]:
             put(parameter, "optimizer")
             put(parameter.grad, "gradient")
+        # A learning rate or a step that a library keeps as a tensor of the group.
+        for value in group.values():
+            put(value, "optimizer")
     for name in ("fp32_partitioned_groups_flat", "single_partition_of_fp32_groups", "fp32_groups_flat_partition"):
         for tensor in getattr(outer, name, None) or []:
             put(tensor, "optimizer")
