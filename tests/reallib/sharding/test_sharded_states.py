@@ -1,4 +1,8 @@
-"""Per-rank bytes of real engines on a CPU equal ours: every cell exact, or refused with the library's own reason."""
+"""Per-rank bytes of real engines on a CPU equal ours: every cell exact, or refused with the library's own reason.
+
+CI runs a part of the matrix; the whole of it: `REALLIB_EVERYTHING=1 python -m pytest tests/reallib/sharding --noconftest`
+in an environment with tests/requirements-reallib.txt.
+"""
 
 # ruff: noqa: PLC0415 - the libraries are imported where they are known to be installed
 from __future__ import annotations
