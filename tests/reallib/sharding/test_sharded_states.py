@@ -1,7 +1,7 @@
 """Per-rank bytes of real engines on a CPU equal ours: every cell exact, or refused with the library's own reason.
 
-CI runs a part of the matrix; the whole of it: `REALLIB_EVERYTHING=1 python -m pytest tests/reallib/sharding --noconftest`
-in an environment with tests/requirements-reallib.txt.
+CI runs a part of the matrix. The whole of it, in an environment with tests/requirements-reallib.txt:
+`REALLIB_EVERYTHING=1 python -m pytest tests/reallib/sharding --noconftest`.
 """
 
 # ruff: noqa: PLC0415 - the libraries are imported where they are known to be installed
