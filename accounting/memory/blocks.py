@@ -68,6 +68,7 @@ def divided(
 
 
 def block_of(recipe: Recipe, layout: Layout, kind_index: int, numerics: Numerics) -> Block:
+    """What the rows of one kind of block read."""
     kind = recipe.inventory.kinds[kind_index]
     architecture = recipe.model.architecture
     assert architecture is not None
