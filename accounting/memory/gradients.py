@@ -150,8 +150,9 @@ def _growing(context: Context, final: Bytes, between: Bytes) -> ByMoment:
     accumulates = context.layout.micro_batches > 1
     share = np.maximum(context.trainable_elements, 1)
     head = final * context.head_elements // share if context.recipe.engine not in FSDP else context.zero
-    block = final * context.block_elements // share
-    root = final * context.root_elements // share
+    # Under adapters a unit's frozen tensors get no gradient: its share is at most all there is.
+    block = np.minimum(final * context.block_elements // share, final)
+    root = np.minimum(final * context.root_elements // share, final)
     before_first = np.maximum(final - block - (root - head), 0)
     if context.recipe.engine in FSDP:
         before_first = np.maximum(final - block - root, 0)
