@@ -23,6 +23,8 @@ _LONGEST = 0.5
 """Longest step of a logarithm."""
 _ENOUGH = 1e-4
 """Relative gain below which a fit ends."""
+_AT_LIMIT = 1e-6
+"""Of a logarithm, below a constant's physical limit."""
 _TABLES = ("devices", "engines", "kernels", "low_precision")
 
 
@@ -174,19 +176,30 @@ def leave_one_out(
 
 
 def _without(problem: _Problem, slopes: Floats, errors: Floats, start: Floats, top: Floats, iterations: int) -> Floats:
-    """Steps downhill with fixed slopes until none helps. [logarithms]"""
+    """Steps downhill with fixed slopes, halved while they do not help, until none does. [logarithms]"""
     point, cost = start, problem.cost(errors, start)
     for _ in range(iterations):
-        scale = problem.weight * np.minimum(1.0, problem.robust / np.maximum(np.abs(errors), 1e-12))
-        normal = slopes.T @ (scale[:, None] * slopes) + np.diag(1 / problem.spread**2)
-        slope = slopes.T @ (scale * errors) + (point - problem.centre) / problem.spread**2
-        step = np.clip(np.linalg.solve(normal, -slope), -_LONGEST, _LONGEST)
-        candidate = np.minimum(point + step, top)
-        tried = problem.errors_at(candidate)
-        if problem.cost(tried, candidate) >= cost * (1 - _ENOUGH):
-            break
+        step = np.clip(_descent(problem, slopes, errors, point, top), -_LONGEST, _LONGEST)
+        for halving in range(_ATTEMPTS):
+            candidate = np.minimum(point + step / 2**halving, top)
+            tried = problem.errors_at(candidate)
+            if problem.cost(tried, candidate) < cost * (1 - _ENOUGH):
+                break
+        else:
+            return point
         point, errors, cost = candidate, tried, problem.cost(tried, candidate)
     return point
+
+
+def _descent(problem: _Problem, slopes: Floats, errors: Floats, point: Floats, top: Floats) -> Floats:
+    """Gauss-Newton step in which constants at their physical limit stay there. [logarithms]"""
+    scale = problem.weight * np.minimum(1.0, problem.robust / np.maximum(np.abs(errors), 1e-12))
+    normal = slopes.T @ (scale[:, None] * slopes) + np.diag(1 / problem.spread**2)
+    slope = slopes.T @ (scale * errors) + (point - problem.centre) / problem.spread**2
+    moving = (point < top - _AT_LIMIT) | (slope > 0)
+    step = np.zeros_like(point)
+    step[moving] = np.linalg.solve(normal[np.ix_(moving, moving)], -slope[moving])
+    return step
 
 
 def _problem(
