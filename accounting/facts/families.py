@@ -104,9 +104,7 @@ _ROWS: Final[Mapping[str, Habits]] = {
     "gpt_neo": _TWO_MASKS,
     "gpt_neox": Habits(joint_projection=True, value_is_view=True, rotary_joins=True, residual_dropouts=2),
     "phi": Habits(rotary_joins=True, residual_dropouts=2),
-    "phi3": Habits(
-        joint_projection=True, value_is_view=True, rotary_joins=True, joint_gate=True, residual_dropouts=2
-    ),
+    "phi3": Habits(joint_projection=True, value_is_view=True, rotary_joins=True, joint_gate=True, residual_dropouts=2),
     "bloom": Habits(joint_projection=True, residual_dropouts=2),
     "mpt": Habits(joint_projection=True, residual_dropouts=2),
     "chatglm": Habits(joint_projection=True, joint_gate=True),

@@ -1,0 +1,221 @@
+"""Pages of a team's own things: pools, tokens, members, plans compared, launch files, validations, figures."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from accounting.units import GIB
+from hardware.models import Accelerator
+from hardware.revision import catalog_changed
+from planner.plans.models import PlanRun, PlanStatus
+from planner.plans.running import plan_execute
+from planner.plans.services import plan_create
+from planner.plans.staleness import plans_made_from
+from planner.pools.models import Pool
+from planner.teams.models import ApiToken, Role, Team
+from planner.validation.models import ValidationRun, ValidationStatus
+from tests.planner.web.test_pages import PLAN, loaded, planned
+from tests.planner.web.test_views import browser, page, text_of
+
+__all__ = ["browser", "loaded", "planned"]
+pytestmark = pytest.mark.django_db
+
+
+def test_pool_is_made_changed_and_deleted_by_the_team_only(
+    browser: Callable[..., Client], loaded: None, other_team: Team
+) -> None:
+    client, stranger = browser("ada"), browser("eve", of=other_team)
+    sent = {"slug": "ours", "accelerator": "h100-sxm5-80gb", "node_type": "aws-p5-48xlarge", "count": "64"}
+    wrong = client.post(reverse("web:pool-new"), sent | {"count": "many", "node_type": "x"})
+    assert wrong.status_code == 422
+    assert 'value="many"' in wrong.content.decode()
+    assert client.post(reverse("web:pool-new"), sent | {"usd_per_device_hour": "1.5"}).status_code == 302
+    path = reverse("web:pool", args=["ours"])
+    assert "$1.50" in text_of(page(client, reverse("web:pools")))
+    assert stranger.get(path).status_code == 404
+    assert stranger.post(path, {"delete": "1"}).status_code == 404
+    assert client.post(path, sent | {"usd_per_device_hour": ""}).status_code == 302
+    assert Pool.objects.get().usd_per_device_hour is None
+    assert client.post(path, sent | {"version": '"1-0"'}).status_code == 412
+    assert client.post(path, {"delete": "1"}).status_code == 302
+    assert Pool.objects.count() == 0
+
+
+def test_token_is_shown_once_and_revoked(browser: Callable[..., Client], other_team: Team) -> None:
+    client, stranger = browser("ada"), browser("eve", of=other_team)
+    made = client.post(reverse("web:token-new"), {"name": "ci", "scope": "read"})
+    assert made.status_code == 201
+    assert made["Cache-Control"] == "no-store"
+    (secret,) = re.findall(r"plan_[A-Za-z0-9]+", made.content.decode())
+    assert secret not in page(client, reverse("web:team"))
+    token = ApiToken.objects.get()
+    assert stranger.post(reverse("web:token-end"), {"token": token.public_id}).status_code == 404
+    assert client.post(reverse("web:token-end"), {"token": "x"}).status_code == 404
+    assert client.post(reverse("web:token-end"), {"token": token.public_id}).status_code == 302
+    assert ApiToken.objects.count() == 0
+
+
+def test_members_are_kept_by_admins_and_nobody_acts_for_a_strange_team(
+    browser: Callable[..., Client], other_team: Team
+) -> None:
+    User.objects.create_user("newcomer")
+    sent = {"username": "newcomer", "role": "viewer"}
+    assert browser("ada").post(reverse("web:member-set"), sent).status_code == 403
+    admin = browser("root", Role.ADMIN)
+    assert admin.post(reverse("web:member-set"), sent).status_code == 302
+    assert "newcomer" in page(admin, reverse("web:team"))
+    last = admin.post(reverse("web:member-set"), {"username": "root", "remove": "1"})
+    assert last.status_code == 409
+    assert "one admin" in last.content.decode()
+    assert admin.post(reverse("web:team-switch"), {"team": other_team.slug}).status_code == 404
+
+
+def test_options_stand_side_by_side_with_their_difference(browser: Callable[..., Client], planned: PlanRun) -> None:
+    answer = json.loads(planned.answer)
+    first, second = answer["options"][:2]
+    query = f"with={planned.pk}.1&with={planned.pk}.2"
+    seen = text_of(page(browser("ada"), f"{reverse('web:compare')}?{query}"))
+    difference = second["usd"] - first["usd"]
+    sign = "+" if difference > 0 else chr(0x2212)
+    assert f"{sign}${abs(difference):,.0f}" in seen or abs(difference) < 100
+    assert "Plan " + str(planned.pk)[:8] + ", option 2" in seen
+
+
+def test_exports_of_an_option_are_the_apis_bytes(
+    browser: Callable[..., Client], planned: PlanRun, caller: Callable[..., Any]
+) -> None:
+    client, api = browser("ada"), caller("bob")
+    links = json.loads(planned.answer)["options"][0]["exports"]
+    assert links
+    for key, link in links.items():
+        theirs = api.get(f"/api/v1/plans/{planned.pk}/{link}").content
+        ours = client.get(f"{reverse('web:exports', args=[planned.pk, 1, key])}?download=1")
+        assert ours.content == theirs
+        assert ours["Content-Disposition"].startswith("attachment")
+    assert client.get(reverse("web:exports", args=[planned.pk, 1, "nonsense"])).status_code == 404
+
+
+def test_home_adds_up_what_plans_would_cost(browser: Callable[..., Client], planned: PlanRun) -> None:
+    best = json.loads(planned.answer)["recommendation"]
+    seen = text_of(page(browser("ada"), reverse("web:plans")))
+    assert f"Cost, whole jobs, USD ${best['usd']:,.0f}" in seen
+
+
+def test_plan_made_of_an_older_catalog_says_so_and_editors_hear_how_many(
+    browser: Callable[..., Client], planned: PlanRun
+) -> None:
+    client, path = browser("ada"), reverse("web:plan", args=[planned.pk])
+    assert "changed since" not in page(client, path)
+    catalog_changed("a test")
+    assert "changed since" in page(client, path)
+    assert plans_made_from([Accelerator.objects.get(slug="h100-sxm5-80gb")]) == 1
+    assert plans_made_from([Accelerator.objects.get(slug="t4")]) == 0
+
+
+def test_infeasible_plan_leads_to_the_request_that_works(
+    browser: Callable[..., Client], loaded: None, team: Team, rings: list[Any]
+) -> None:
+    tight = PLAN | {"model": "llama-2-70b", "hardware": {"accelerators": ["a100-sxm4-40gb"], "max_count": 8}}
+    run, _ = plan_create(team=team, user=None, payload=tight, enqueue=False)
+    plan_execute(plan_id=run.pk)
+    run.refresh_from_db()
+    assert run.status == PlanStatus.INFEASIBLE
+    client = browser("ada")
+    html = page(client, reverse("web:plan", args=[run.pk]))
+    place = re.search(rf'class="btn main" href="[^"]*from={run.pk}&amp;change=(\d+)"', html)
+    assert place is not None
+    form = client.get(f"{reverse('web:plan-new')}?from={run.pk}&change={place[1]}").context["form"]
+    sent: dict[str, Any] = {"model_kind": form.kind}
+    for name, field in form.fields.items():
+        ticked = [choice.value for choice in field.choices if choice.chosen]
+        sent[name] = ticked if field.row.kind in ("list", "wholes") else field.value
+    answer = client.post(reverse("web:plan-new"), sent)
+    assert answer.status_code == 302, answer.context["form"].summary
+    again = PlanRun.objects.exclude(pk=run.pk).get()
+    plan_execute(plan_id=again.pk)
+    again.refresh_from_db()
+    assert again.status == PlanStatus.SUCCEEDED
+
+
+def test_validations_show_predicted_beside_measured(
+    browser: Callable[..., Client], team: Team, other_team: Team
+) -> None:
+    run = ValidationRun.objects.create(
+        team=team,
+        kind="cpu",
+        request="{}",
+        request_digest="0" * 64,
+        status=ValidationStatus.SUCCEEDED,
+        answer=json.dumps({"lines": [{"line": "states", "predicted": 5, "measured": 4, "agrees": False}]}),
+        finished_at=timezone.now(),
+        model="llama-3-8b",
+        sharding_engine="fsdp2",
+        predicted_bytes=11 * GIB,
+        measured_bytes=10 * GIB,
+        agrees=False,
+    )
+    seen = text_of(page(browser("ada"), reverse("web:validations")))
+    assert "0 of 1 runs within 10 %" in seen or "1 of 1 runs within 10 %" in seen
+    assert "+10.0 %" in seen
+    path = reverse("web:validation", args=[run.pk])
+    assert "states 5 4 +25.0 %" in text_of(page(browser("bob"), path))
+    assert browser("eve", of=other_team).get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "queries"),
+    [
+        ("/", 12),
+        ("/plans/new/", 12),
+        ("/hardware/", 9),
+        ("/hardware/h100-sxm5-80gb/", 10),
+        ("/hardware/nodes/", 6),
+        ("/models/", 6),
+        ("/optimizers/", 6),
+        ("/validations/", 9),
+        ("/team/", 10),
+        ("/calculator/?accelerator=h100-sxm5-80gb&model=llama-3-8b", 14),
+    ],
+)
+def test_page_keeps_its_weight_and_its_queries(
+    browser: Callable[..., Client], loaded: None, django_assert_max_num_queries: Any, path: str, queries: int
+) -> None:
+    client = browser("ada")
+    client.get(path)
+    with django_assert_max_num_queries(queries):
+        answer = client.get(path)
+    assert len(answer.content) <= 150_000
+
+
+@pytest.mark.parametrize("name", ["ledger", "phases", "step", "points"])
+def test_figures_come_as_files_that_stand_alone(browser: Callable[..., Client], planned: PlanRun, name: str) -> None:
+    client = browser("ada")
+    answer = json.loads(planned.answer)
+    drawn = client.get(reverse("web:figure", args=[planned.pk, 1, name, "svg"]))
+    text = drawn.content.decode()
+    root = ElementTree.fromstring(text)
+    assert root.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "var(" not in text
+    assert "light-dark" not in text
+    rows = list(
+        csv.DictReader(StringIO(client.get(reverse("web:figure", args=[planned.pk, 1, name, "csv"])).content.decode()))
+    )
+    if name == "ledger":
+        memory = answer["recommendation"]["answer"]["memory"]
+        sizes = [int(row[f"{memory['peak_phase']}_bytes"]) for row in rows if row["on_device"] == "True"]
+        assert sum(sizes) == memory["peak_allocated_bytes"]
+    if name == "points":
+        assert [float(row["usd"]) for row in rows if row["rank"] == "1"] == [answer["options"][0]["usd"]]
+    assert client.get(reverse("web:figure", args=[planned.pk, 1, "x", "csv"])).status_code == 404
