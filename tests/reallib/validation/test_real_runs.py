@@ -112,7 +112,11 @@ def test_the_procedure_of_device_runs_on_a_double() -> None:
         model = {"config": reduced(job["model"]["config"])}
         jobs.append({**job, "model": model, "batch": {**job["batch"], "micro_batch_size": 1, "sequence_length": 16}})
     command = [PYTHON, "-m", "tests.reallib.validation.gpu_double"]
-    run = subprocess.run(command, input=json.dumps(jobs), capture_output=True, text=True, check=True, cwd=ROOT)
+    # One thread, as the service runs it: many on few cores wait for one another.
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    run = subprocess.run(
+        command, input=json.dumps(jobs), capture_output=True, text=True, check=True, cwd=ROOT, env=environment
+    )
     results = json.loads(run.stdout.splitlines()[-1])
     assert len(results) == len(jobs)
     for whole, short in results:
