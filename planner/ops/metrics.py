@@ -84,7 +84,8 @@ def _hand_over(counts: Mapping[str, float]) -> None:
                 pipe.hincrbyfloat(_key(), name, value)
             pipe.execute()
     except redis.RedisError as error:
-        log.warning("metrics_lost", error=type(error).__name__)
+        # The command line has no broker to count at, and /readyz tells of a broker that is away.
+        log.info("metrics_lost", error=type(error).__name__)
 
 
 def count_estimate(outcome: str) -> None:
