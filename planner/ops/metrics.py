@@ -85,7 +85,7 @@ def _hand_over(counts: Mapping[str, float]) -> None:
             pipe.execute()
     except redis.RedisError as error:
         # The command line has no broker to count at, and /readyz tells of a broker that is away.
-        log.info("metrics_lost", error=type(error).__name__)
+        log.debug("metrics_lost", error=type(error).__name__)
 
 
 def count_estimate(outcome: str) -> None:
