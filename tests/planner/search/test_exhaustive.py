@@ -1,6 +1,11 @@
-"""The search against a loop over single estimates, on random small problems with PP, EP, offload, hybrid sharding."""
+"""The search against a loop over single estimates, on random small problems with PP, EP, offload, hybrid sharding.
+
+The loop is slow on purpose: a few problems here, a thousand with `SEARCH_PROBLEMS=1000 pytest tests/planner/search -m slow`.
+"""
 
 from __future__ import annotations
+
+import os
 
 import numpy as np
 import pytest
@@ -39,7 +44,9 @@ def test_the_search_finds_what_a_loop_finds() -> None:
     assert sum(compare(seed) for seed in range(8)) > 2
 
 
+PROBLEMS = int(os.environ.get("SEARCH_PROBLEMS", "20"))
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("block", range(10))
-def test_the_search_finds_what_a_loop_finds_in_a_thousand_problems(block: int) -> None:
-    assert sum(compare(seed) for seed in range(1000 + 100 * block, 1100 + 100 * block)) > 15
+def test_the_search_finds_what_a_loop_finds_in_many_problems() -> None:
+    assert sum(compare(seed) for seed in range(1000, 1000 + PROBLEMS)) > PROBLEMS // 8

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from typing import Any
 from uuid import uuid4
 
@@ -42,6 +43,7 @@ SIZES = ((1280, "light"), (1280, "dark"), (320, "light"), (320, "dark"), (WIDEST
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine (CHROMIUM names one)"),
+    pytest.mark.skipif(find_spec("playwright") is None, reason="playwright is a development tool"),
     pytest.mark.django_db(transaction=True),
 ]
 
