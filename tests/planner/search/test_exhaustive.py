@@ -1,6 +1,7 @@
 """The search against a loop over single estimates, on random small problems with PP, EP, offload, hybrid sharding.
 
-The loop is slow on purpose: a few problems here, a thousand with `SEARCH_PROBLEMS=1000 pytest tests/planner/search -m slow`.
+The loop is slow on purpose: a few problems here, a thousand with
+`SEARCH_PROBLEMS=1000 pytest tests/planner/search -m slow`.
 """
 
 from __future__ import annotations
