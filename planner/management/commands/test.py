@@ -36,12 +36,12 @@ class Command(BaseCommand):
             return self.pytest(arguments, {})
         self.stdout.write("[1/2] PostgreSQL and Valkey", ending="\n")
         self.stdout.flush()
-        first = self.pytest(["-q", "-n", "2"], {})
+        first = self.pytest(["-q", "-n", "2", "-m", "not slow"], {})
         if first != 0:
             return first
         self.stdout.write("[2/2] SQLite: the tests that use a database")
         self.stdout.flush()
-        return self.pytest(["-q", "-n", "2"], {"TEST_DB": "sqlite"})
+        return self.pytest(["-q", "-n", "2", "-m", "not slow"], {"TEST_DB": "sqlite"})
 
     def pytest(self, arguments: list[str], extra: dict[str, str]) -> int:
         """pytest in a process of its own, with an environment that names no live service."""

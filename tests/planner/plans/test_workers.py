@@ -60,7 +60,12 @@ def workers() -> Iterator[Callable[[str | None], subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
     server = urlsplit(os.environ["DATABASE_URL"])
     url = f"{server.scheme}://{server.netloc}/{connection.settings_dict['NAME']}?{server.query}"
-    environment = {**os.environ, "DATABASE_URL": url, "PLAN_LEASE_SECONDS": "2"}
+    environment = {
+        **os.environ,
+        "DATABASE_URL": url,
+        "PLAN_LEASE_SECONDS": "2",
+        "DJANGO_SETTINGS_MODULE": "planner.settings",
+    }
 
     def start(script: str | None = None) -> subprocess.Popen[bytes]:
         head = ["-c", script] if script else ["-m", "celery", "--app=planner.celery"]

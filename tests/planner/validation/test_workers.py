@@ -36,7 +36,13 @@ def workers() -> Iterator[Start]:
     url = f"{server.scheme}://{server.netloc}/{connection.settings_dict['NAME']}?{server.query}"
 
     def start(python: str) -> subprocess.Popen[bytes]:
-        environment = {**os.environ, "DATABASE_URL": url, "PLAN_LEASE_SECONDS": "2", "VALIDATION_PYTHON": python}
+        environment = {
+            **os.environ,
+            "DATABASE_URL": url,
+            "PLAN_LEASE_SECONDS": "2",
+            "VALIDATION_PYTHON": python,
+            "DJANGO_SETTINGS_MODULE": "planner.settings",
+        }
         options = ["worker", "--concurrency=1", "--queues=validation", "--without-gossip", "--without-mingle"]
         command = [sys.executable, "-m", "celery", "--app=planner.celery", *options]
         process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
