@@ -31,6 +31,13 @@ class Pages(CursorPagination):
             raise InvalidQuery(f"page_size takes a whole number from 1 to {self.max_page_size}")
         return int(text)
 
+    def decode_cursor(self, request: Request) -> Any:
+        cursor = super().decode_cursor(request)
+        if cursor is not None and cursor.position is not None and not cursor.position.isprintable():
+            # PostgreSQL refuses a NUL in a text and SQLite compares it: neither is a value of ours.
+            raise ValueError(cursor.position)
+        return cursor
+
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         try:
             return super().paginate_queryset(queryset, request, view)
