@@ -33,7 +33,7 @@ class Pages(CursorPagination):
 
     def decode_cursor(self, request: Request) -> Any:
         cursor = super().decode_cursor(request)
-        if cursor is not None and cursor.position is not None and not cursor.position.isprintable():
+        if cursor is not None and cursor.position is not None and not str(cursor.position).isprintable():
             # PostgreSQL refuses a NUL in a text and SQLite compares it: neither is a value of ours.
             raise ValueError(cursor.position)
         return cursor
