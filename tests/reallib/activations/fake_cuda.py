@@ -1,4 +1,4 @@
-"""Fake CUDA tensors on a machine without a GPU. Import this before torch; it compiles guard.cpp once with g++.
+"""Fake CUDA tensors on a machine without a GPU. Import this before torch; g++ compiles the validation jobs' guard once.
 
 What is changed in the libraries is only what stands between them and the path they take on a GPU.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-SOURCE = Path(__file__).with_name("guard.cpp")
+SOURCE = Path(__file__).resolve().parents[3] / "planner" / "validation" / "measure" / "guard.cpp"
 
 
 def _compiled() -> Path:
