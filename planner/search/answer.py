@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from accounting.answer import offer_answer as priced_by
 from accounting.catalog import Offer
 from planner.search.changes import Outcome, outcome, what_if, what_would_work
 from planner.search.explain import explanation, faster, missed_by, price_warnings, why, why_not
@@ -182,21 +183,8 @@ def option(problem: PlanProblem, shown: Shown, row: int, rank: int | None, best:
 
 def offer_answer(offer: Offer | None, as_of: date | None) -> dict[str, Any] | None:
     """A price with its place, kind, date, age on a day and source; None where there is none."""
-    if offer is None:
-        return None
-    return {
-        "provider": offer.provider,
-        "region": offer.region,
-        "instance": offer.instance,
-        "pricing": offer.pricing_kind,
-        "commitment": offer.commitment,
-        "usd_per_hour": offer.usd_per_hour,
-        "accelerator_count": offer.accelerator_count,
-        "price_date": _day(offer.price_date),
-        "price_age_days": price_age_days(offer, as_of),
-        "date_precision": offer.date_precision,
-        "source": offer.source,
-    }
+    price = priced_by(offer)
+    return None if price is None or offer is None else price | {"price_age_days": price_age_days(offer, as_of)}
 
 
 def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
