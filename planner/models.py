@@ -6,6 +6,7 @@ from planner.pools.models import Pool
 from planner.specs.models import ModelSpec
 from planner.teams.models import ApiToken, Membership, Team
 from planner.validation.models import CalibrationSet, ValidationRun
+from planner.web.models import Preferences
 from planner.webhooks.models import Webhook, WebhookDelivery
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "PeriodicJob",
     "PlanRun",
     "Pool",
+    "Preferences",
     "Team",
     "ValidationRun",
     "Webhook",

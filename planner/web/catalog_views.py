@@ -35,7 +35,7 @@ def _listed(request: HttpRequest, actor: Actor, template: str, context: dict[str
 @door(READ)
 def devices(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Every device with its prices."""
-    page = hardware.hardware_page(with_kept_columns(request, "hardware"), timezone.localdate())
+    page = hardware.hardware_page(with_kept_columns(request, actor.user, "hardware"), timezone.localdate())
     steps = [(str(size), f"{size} GB") for size in hardware.MEMORY_STEPS]
     context = {"page": page, "table": page.table, "steps": steps, "vendors": Vendor.choices}
     return _listed(request, actor, "hardware.html", context, "Hardware")
@@ -59,7 +59,10 @@ def device(request: HttpRequest, actor: Actor, slug: str) -> HttpResponse:
 @door(READ)
 def nodes(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Every node type."""
-    context = {"table": hardware.nodes_page(with_kept_columns(request, "nodes")), "find": request.GET.get("find", "")}
+    context = {
+        "table": hardware.nodes_page(with_kept_columns(request, actor.user, "nodes")),
+        "find": request.GET.get("find", ""),
+    }
     return _listed(request, actor, "nodes.html", context, "Hardware")
 
 
@@ -86,7 +89,7 @@ def node(request: HttpRequest, actor: Actor, slug: str) -> HttpResponse:
 @door(READ)
 def models(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The models a team may name."""
-    page = model_pages.models_page(with_kept_columns(request, "models"), visible_models(actor.team))
+    page = model_pages.models_page(with_kept_columns(request, actor.user, "models"), visible_models(actor.team))
     context = {"page": page, "table": page.table, **_may(actor)}
     return _listed(request, actor, "models.html", context, "Models")
 
@@ -143,7 +146,9 @@ def model_reading(request: HttpRequest, actor: Actor) -> HttpResponse:
 @door(READ)
 def optimizers(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Every optimizer with what it keeps per parameter."""
-    page = optimizer_pages.optimizers_page(with_kept_columns(request, "optimizers"), visible_models(actor.team))
+    page = optimizer_pages.optimizers_page(
+        with_kept_columns(request, actor.user, "optimizers"), visible_models(actor.team)
+    )
     return _listed(request, actor, "optimizers.html", {"page": page, "table": page.table}, "Models")
 
 

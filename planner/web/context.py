@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from django.http import QueryDict
+
 from planner.requests.plan_tables import CONSTRAINTS, HARDWARE
 from planner.web import format as text
 from planner.web import words
@@ -12,7 +14,7 @@ from planner.web.calculator_link import calculator_query
 from planner.web.charts.scatter import Reading, Scatter, scatter
 from planner.web.explained import EstimateView, NodeSizes, estimate_view
 from planner.web.ledger import Fact
-from planner.web.options import Column, OptionRow, option_row, sort_options
+from planner.web.options import Explain, marked, options_table
 from planner.web.summary import (
     Change,
     Miss,
@@ -29,11 +31,13 @@ from planner.web.summary import (
     turned_down,
     way_out_of,
 )
+from planner.web.tables import Table
 from planner.web.verdict import Verdict, machine, no_plan_verdict, option_verdict
 from planner.web.words import Json
 
 Link = Callable[[int], str]
 _FEW_CARDS = 3
+CAPTION = "GiB per GPU, as nvidia-smi counts. US dollars."
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,7 @@ class PlanPage:
     why_not: tuple[Reason, ...] = ()
     estimate: EstimateView | None = None
     scatter: Scatter | None = None
-    options: tuple[OptionRow, ...] = ()
-    columns: tuple[Column, ...] = ()
-    order: str = ""
+    options: Table | None = None
     changes: tuple[Change, ...] = ()
     turned_down: tuple[TurnedDown, ...] = ()
     turned_down_total: str = ""
@@ -74,7 +76,9 @@ class Reader:
 
     names: Mapping[str, str]
     option_link: Link
-    sort: str | None = None
+    explain_link: Explain = lambda rank, subject: ""
+    asked: QueryDict = field(default_factory=QueryDict)
+    """The address's query: order and columns of the options."""
     node_sizes: Mapping[str, NodeSizes] = field(default_factory=dict)
     """Host memory and NVMe of each node type, bytes."""
 
@@ -98,7 +102,9 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
     estimate = option.get("estimate") or {}
     on = machine(estimate, reader.names)
     rows, total = turned_down(answer)
-    ordered, columns = sort_options(answer.get("options") or (), reader.sort)
+    order = words.OBJECTIVES.get(str(request.get("objective") or "cost"), "cost")
+    links = (reader.option_link, reader.explain_link)
+    options = options_table(answer.get("options") or (), reader.names, links, reader.asked)
     return PlanPage(
         title=words.plan_title(request),
         verdict=option_verdict(option, on, words.method(estimate), kept_free),
@@ -111,9 +117,7 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
         if not explained
         else estimate_view("memory", explained, kept_free, device_count(estimate), reader.node_of(estimate)),
         scatter=_scatter(answer, constraints, reader, option.get("rank")),
-        options=tuple(option_row(row, reader.names, reader.option_link(row["rank"])) for row in ordered),
-        columns=columns,
-        order=words.OBJECTIVES.get(str(request.get("objective") or "cost"), "cost"),
+        options=marked(options, option.get("rank"), f"Ranked by {order}. {CAPTION}"),
         changes=tuple(change_of(row, _best(answer)) for row in answer.get("what_if") or ()),
         provenance=provenance_of(answer),
         rank=option.get("rank"),

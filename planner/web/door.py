@@ -16,6 +16,7 @@ from django.utils.cache import patch_vary_headers
 
 from planner.errors import Forbidden, PlannerError
 from planner.teams.selectors import Actor, actor_of_session
+from planner.web.preferences import letter_keys
 
 PLACES = (
     ("Plans", "web:plans"),
@@ -53,7 +54,7 @@ def show(
     status: int = 200,
 ) -> HttpResponse:
     """A page in its frame."""
-    frame = {"actor": actor, "places": places(place)}
+    frame = {"actor": actor, "places": places(place), "letters": letter_keys(request)}
     answer = render(request, f"planner/{template}", frame | context, status=status)
     patch_vary_headers(answer, ["HX-Request"])
     return answer

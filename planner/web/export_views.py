@@ -69,7 +69,7 @@ def plan_figure(request: HttpRequest, actor: Actor, plan_id: UUID, rank: int, na
     file = f"plan-{str(run.pk)[:8]}-{rank}-{name}.{kind}"
     if kind == "csv":
         return as_file(csv_of(TABLES[name](answer, option, explained)), file, "text/csv; charset=utf-8")
-    reader = Reader(choices.accelerator_names(), lambda place: "")
+    reader = Reader(choices.accelerator_names(), lambda rank: "")
     drawing = svg_of(name, option_page(json.loads(run.request), answer, reader, option, explained))
     if drawing is None:
         raise NotFound("This plan has no such figure.")

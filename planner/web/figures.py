@@ -113,7 +113,7 @@ def _style() -> str:
     """The chart rules of the page's style sheet with every variable filled in: viewers know neither."""
     tokens = _THEMED.sub(r"\1", (STATIC / "tokens.css").read_text("utf-8"))
     known = dict(_DEFINED.findall(tokens))
-    rules = (STATIC / "planner.css").read_text("utf-8")
-    charts = rules[rules.index("/* charts") : rules.index("/* lists")]
+    rules = (STATIC / "answers.css").read_text("utf-8")
+    charts = rules[rules.index("/* figures") : rules.index("/* around figures")]
     filled = _VARIABLE.sub(lambda match: known.get(match[1], "currentColor"), charts)
     return re.sub(r"\s+", " ", filled + "svg{overflow:visible}").replace("<", "")

@@ -24,6 +24,8 @@ class Cell:
     tone: str = ""
     spark: str = ""
     """Points of a sparkline in a 100 by 24 box."""
+    explain: str = ""
+    """Address of the number's explanation."""
 
     @property
     def sorts_by(self) -> Any:
@@ -44,6 +46,10 @@ class Column:
     unit: str = ""
     right: bool = False
     optional: bool = False
+    tight: bool = False
+    """Whether its cells stay on one line on wide pages."""
+    head: bool = False
+    """Whether it names the row; the first column does where none says so."""
     state: str = ""
     href: str = ""
     shown: bool = True
@@ -53,13 +59,22 @@ Row = Mapping[str, Cell]
 
 
 @dataclass(frozen=True)
+class Line:
+    """One row as it is shown; `anchor` is its id on the page, `current` marks the one the page is about."""
+
+    cells: tuple[tuple[Column, Cell], ...]
+    anchor: str = ""
+    current: bool = False
+
+
+@dataclass(frozen=True)
 class Table:
     """What a list shows: only the columns that are shown, in their order."""
 
     name: str
     caption: str
     columns: tuple[Column, ...]
-    rows: tuple[tuple[tuple[Column, Cell], ...], ...]
+    rows: tuple[Line, ...]
     every: tuple[Column, ...] = ()
     """All columns, for the choice."""
     query: str = ""
@@ -67,21 +82,26 @@ class Table:
     kept: tuple[tuple[str, str], ...] = field(default=())
 
 
-def table(name: str, columns: Sequence[Column], rows: Iterable[Row], asked: QueryDict, caption: str) -> Table:
-    """Sort by `?sort=`, show `?columns=`; an unknown word changes nothing."""
+def table(
+    name: str, columns: Sequence[Column], rows: Iterable[Row], asked: QueryDict, caption: str, *, anchor: str = ""
+) -> Table:
+    """Sort by `?sort=`, show `?columns=`; an unknown word changes nothing. `anchor` is where a sorted page opens."""
     wanted = asked.get("sort", "")
     key, backwards = wanted.removeprefix("-"), wanted.startswith("-")
     known = {column.key for column in columns}
     chosen = [word for word in asked.get("columns", "").replace("+", " ").replace(",", " ").split() if word in known]
     chosen = chosen or [word for word in asked.getlist("column") if word in known]
     ordered = sort_rows(list(rows), key, backwards=backwards) if key in known else list(rows)
-    every = tuple(_head(column, asked, key, backwards, chosen, first=column is columns[0]) for column in columns)
+    named = next((column for column in columns if column.head), columns[0])
+    columns = [replace(column, head=column is named) for column in columns]
+    every = tuple(_head(column, asked, key, backwards, chosen) for column in columns)
+    every = tuple(replace(column, href=f"{column.href}#{anchor}") for column in every) if anchor else every
     shown = tuple(column for column in every if column.shown)
     return Table(
         name=name,
         caption=caption,
         columns=shown,
-        rows=tuple(tuple((column, row[column.key]) for column in shown) for row in ordered),
+        rows=tuple(Line(tuple((column, row[column.key]) for column in shown)) for row in ordered),
         every=every,
         query=asked.urlencode(),
         kept=tuple(
@@ -92,11 +112,11 @@ def table(name: str, columns: Sequence[Column], rows: Iterable[Row], asked: Quer
     )
 
 
-def _head(column: Column, asked: QueryDict, key: str, backwards: bool, chosen: list[str], *, first: bool) -> Column:
+def _head(column: Column, asked: QueryDict, key: str, backwards: bool, chosen: list[str]) -> Column:
     state = ("descending" if backwards else "ascending") if column.key == key else ""
     query = asked.copy()
     query["sort"] = f"-{column.key}" if state == "ascending" else column.key
-    shown = first or (column.key in chosen if chosen else not column.optional)
+    shown = column.head or (column.key in chosen if chosen else not column.optional)
     return replace(column, state=state, href=f"?{query.urlencode()}", shown=shown)
 
 
@@ -118,7 +138,7 @@ def csv_text(shown: Table) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([" ".join(filter(None, (column.label, column.unit))) for column in shown.columns])
     for row in shown.rows:
-        writer.writerow([safe_cell(_value(cell)) for _, cell in row])
+        writer.writerow([safe_cell(_value(cell)) for _, cell in row.cells])
     return out.getvalue()
 
 

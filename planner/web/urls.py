@@ -46,6 +46,7 @@ urlpatterns = [
     path("team/tokens/", team_views.token_new, name="token-new"),
     path("team/tokens/end/", team_views.token_end, name="token-end"),
     path("keys/", views.keys, name="keys"),
+    path("keys/set/", views.keys_set, name="keys-set"),
     path("theme/", views.theme, name="theme"),
     path("login/", LoginView.as_view(template_name="planner/login.html"), name="login"),
     path("logout/", LogoutView.as_view(next_page="web:login"), name="logout"),

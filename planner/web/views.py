@@ -27,6 +27,7 @@ from planner.web import theme as themes
 from planner.web.changed import plan_with
 from planner.web.context import PlanPage, Reader, option_page, plan_page
 from planner.web.door import door, is_live, show
+from planner.web.downloads import table_csv
 from planner.web.estimates import answer_of, calculator_page, copies, together
 from planner.web.explain_views import CLOSEST, explain_base
 from planner.web.figures import NAMES
@@ -35,6 +36,7 @@ from planner.web.form_rows import PLAN_ROWS
 from planner.web.home import accuracy, spending_of
 from planner.web.listing import plan_rows
 from planner.web.model_reading import Reading, read_pasted
+from planner.web.preferences import set_letter_keys, with_kept_columns
 from planner.web.waiting import Waiting, newer_revision, waiting_of
 
 PER_PAGE = 25
@@ -110,8 +112,15 @@ def _start(request: HttpRequest, actor: Actor) -> dict[str, Any]:
 @door(READ)
 def plan(request: HttpRequest, actor: Actor, plan_id: UUID) -> HttpResponse:
     """One plan in whatever state it is."""
-    run = plan_of(actor.team, plan_id)
-    return show(request, actor, "plan.html", _plan_context(request, actor, run))
+    return _answered(request, actor, _plan_context(request, actor, plan_of(actor.team, plan_id)))
+
+
+def _answered(request: HttpRequest, actor: Actor, context: dict[str, Any]) -> HttpResponse:
+    """The page, or its options as CSV where the address asks for them."""
+    page: PlanPage | None = context["page"]
+    if request.GET.get("format") == "csv" and page is not None and page.options is not None:
+        return table_csv(page.options)
+    return show(request, actor, "plan.html", context)
 
 
 @require_GET
@@ -145,14 +154,16 @@ def plan_option(request: HttpRequest, actor: Actor, plan_id: UUID, rank: int) ->
     option = next((row for row in answer.get("options") or () if row["rank"] == rank), None)
     if option is None:
         raise NotFound(f"This plan has no option {rank}.")
-    reader = _reader(request, run)
+    reader = _reader(request, actor, run)
     explained = answer_of(option["estimate"], actor.team)
     page = option_page(json.loads(run.request), answer, reader, option, explained)
-    return show(request, actor, "plan.html", _frame_of(request, actor, run, page))
+    return _answered(request, actor, _frame_of(request, actor, run, page))
 
 
 def _plan_context(request: HttpRequest, actor: Actor, run: PlanRun) -> dict[str, Any]:
-    page = plan_page(json.loads(run.request), json.loads(run.answer), _reader(request, run)) if run.answer else None
+    page = None
+    if run.answer:
+        page = plan_page(json.loads(run.request), json.loads(run.answer), _reader(request, actor, run))
     return _frame_of(request, actor, run, page)
 
 
@@ -174,13 +185,17 @@ def _frame_of(request: HttpRequest, actor: Actor, run: PlanRun, page: PlanPage |
     }
 
 
-def _reader(request: HttpRequest, run: PlanRun) -> Reader:
+def _reader(request: HttpRequest, actor: Actor, run: PlanRun) -> Reader:
     def link(rank: int) -> str:
         if rank == 1:
             return reverse("web:plan", args=[run.pk])
         return reverse("web:plan-option", args=[run.pk, rank])
 
-    return Reader(choices.accelerator_names(), link, request.GET.get("sort"), choices.node_sizes())
+    def explained(rank: int, subject: str) -> str:
+        return reverse("web:explain", args=[run.pk, rank, subject])
+
+    asked = with_kept_columns(request, actor.user, "options")
+    return Reader(choices.accelerator_names(), link, explained, asked, choices.node_sizes())
 
 
 @require_safe
@@ -215,8 +230,16 @@ def _reading(form: Form, actor: Actor) -> Reading | None:
 @require_safe
 @door(READ)
 def keys(request: HttpRequest, actor: Actor) -> HttpResponse:
-    """The list of keys."""
-    return show(request, actor, "keys.html", {}, place="")
+    """The list of keys, and the switch for single letters."""
+    return show(request, actor, "keys.html", {"keys": words.KEYS}, place="")
+
+
+@require_POST
+@door(READ)
+def keys_set(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """Single letters on or off, for the account."""
+    set_letter_keys(request, actor.user, on=request.POST.get("letters") == "on")
+    return redirect("web:keys")
 
 
 @require_POST

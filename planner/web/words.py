@@ -68,6 +68,7 @@ REASONS = {
     "memory_unknown": "Memory size not known",
     "time_unknown": "Speed not known",
     "host_memory": "Host memory",
+    "slower": "Slower than another layout",
 }
 
 OBJECTIVES = {"cost": "cost", "time": "time", "devices": "number of GPUs"}
@@ -81,6 +82,19 @@ STATUS_WORDS = {
     "cancelled": ("plain", "\u2013", "cancelled"),
 }
 """Status of a plan: tag class, sign, word."""
+
+
+KEYS = (
+    ("Tab, Shift + Tab", "everything, in reading order; the skip link first"),
+    ("Enter", "follows a link, presses a button, opens a number's formula"),
+    ("Space", "ticks, opens a fold"),
+    ("Esc", "closes the formula; the focus returns to its number"),
+    ("/", "to the filter of a list"),
+    ("n", "new plan"),
+    ("j, k", "next, previous row of a list"),
+    ("?", "this page"),
+)
+"""Keys and what they do, in the order of the page that lists them."""
 
 
 def name(slug: str | None) -> str:

@@ -1,4 +1,4 @@
-// What plain HTML cannot do: copying, and single-letter keys outside of fields. Every page works without this file.
+// What plain HTML cannot do: copying, filtering a list of ticks, single-letter keys. Every page works without this file.
 "use strict";
 
 document.addEventListener("click", async (event) => {
@@ -48,7 +48,8 @@ const closePanel = () => {
 
 const keys = {
   Escape: closePanel,
-  n: () => { const link = document.querySelector("[data-key=n]"); if (link) link.click(); },
+  n: () => { location.assign(document.body.dataset.new); },
+  "?": () => { location.assign(document.body.dataset.keys); },
   "/": () => { const field = document.querySelector("[data-key='/']"); if (field) field.focus(); },
   j: () => stepOption(1),
   k: () => stepOption(-1),
@@ -56,8 +57,21 @@ const keys = {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || inField(event.target) || !keys[event.key]) return;
+  if (event.key.length === 1 && document.body.dataset.letters === "off") return;
   event.preventDefault();
   keys[event.key]();
 });
 
-for (const button of document.querySelectorAll("[data-copy][hidden]")) button.hidden = false;
+// A long list of ticks gets a field that hides what does not match; ticked ones stay.
+document.addEventListener("input", (event) => {
+  if (!event.target.matches("[data-narrow]")) return;
+  const typed = event.target.value.trim().toLowerCase();
+  for (const label of document.getElementById(event.target.dataset.narrow).querySelectorAll("label")) {
+    label.hidden = !label.textContent.toLowerCase().includes(typed) && !label.firstElementChild.checked;
+  }
+});
+
+// What only works with this file shows only with it.
+const reveal = (inside) => { for (const item of inside.querySelectorAll("[data-scripted][hidden]")) item.hidden = false; };
+reveal(document);
+document.addEventListener("htmx:afterSwap", (event) => reveal(event.detail.target));

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -262,3 +263,38 @@ def test_optimizer_bytes_are_the_estimates_own(browser: Callable[..., Client], l
     seen = text_of(page(browser("ada"), f"{reverse('web:optimizer', args=['adamw'])}?model=llama-3-8b"))
     assert "59.83 GiB" in seen
     assert f"{8 * answers.PARAMETERS / GIB:.2f}" == "59.83"
+
+
+def another_session(name: str) -> Client:
+    client = Client()
+    client.force_login(User.objects.get(username=name))
+    return client
+
+
+def test_columns_of_options_are_chosen_and_kept_with_the_account(
+    browser: Callable[..., Client], planned: PlanRun
+) -> None:
+    path = reverse("web:plan", args=[planned.pk])
+    client = browser("ada")
+    assert 'data-l="Provider"' not in page(client, path)
+    chosen = page(client, f"{path}?column=hours&column=provider&sort=-hours")
+    assert 'data-l="Provider"' in chosen
+    assert 'data-l="MFU"' not in chosen
+    assert re.search(r'aria-sort="descending"[^>]*><a href="[^"]*">Hours', chosen)
+    again = page(another_session("ada"), path)
+    assert 'data-l="Provider"' in again
+    assert 'data-l="MFU"' not in again
+    assert 'data-l="MFU"' in page(browser("bob"), path)
+    rows = client.get(f"{path}?format=csv").content.decode().splitlines()
+    assert rows[0] == "GPUs,Hours,Provider"
+    hours = json.loads(planned.answer)["options"][0]["hours"]
+    assert repr(hours) in rows[1]
+
+
+def test_single_letters_are_turned_off_for_the_account(browser: Callable[..., Client], team: Team) -> None:
+    client, path = browser("ada"), reverse("web:keys")
+    assert 'data-letters="off"' not in page(client, path)
+    assert client.post(reverse("web:keys-set"), {"letters": "off"}).status_code == 302
+    assert 'data-letters="off"' in page(client, path)
+    assert 'data-letters="off"' in page(another_session("ada"), reverse("web:plans"))
+    assert 'data-letters="off"' not in page(browser("bob"), reverse("web:plans"))
