@@ -51,5 +51,7 @@ def logging_config(*, level: str, form: str) -> dict[str, Any]:
         "loggers": {
             name: {"handlers": ["stream"], "level": level, "propagate": False}
             for name in ("planner", "hardware", "django_structlog", "celery", "gunicorn.error")
-        },
+        }
+        # A refused request has its line with its status already; here only what ended in a 500 is told, with its trace.
+        | {"django.request": {"handlers": ["stream"], "level": "ERROR", "propagate": False}},
     }

@@ -17,7 +17,7 @@ from rest_framework.request import Request
 
 from planner.errors import Forbidden
 from planner.teams.models import ApiToken
-from planner.teams.selectors import Actor, actor_of_session, actor_of_token, tokens_with_role
+from planner.teams.selectors import Actor, actor_of_session, actor_of_token, token_with_role
 
 LAST_USED_STEP = timedelta(minutes=1)
 
@@ -30,7 +30,7 @@ class BearerAuthentication(TokenAuthentication):  # type: ignore[misc]  # knox h
             digest = hash_token(token.decode("ascii"))
         except UnicodeDecodeError:
             raise exceptions.AuthenticationFailed("this is no token of ours") from None
-        found = tokens_with_role().filter(digest=digest).order_by().first()
+        found = token_with_role(digest)
         if found is None:
             raise exceptions.AuthenticationFailed("this token is not known, or was revoked")
         if found.expiry is not None and found.expiry <= timezone.now():

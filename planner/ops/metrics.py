@@ -10,16 +10,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import redis
 import structlog
 from django.conf import settings
 from django.db.models import Count, Min
 from django.utils import timezone
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
+from planner.ops.counters import counters
 from planner.ops.periodic import silent_seconds
 from planner.ops.schedule import SWEEP
 from planner.plans.models import FINAL, PlanRun, PlanStatus
@@ -63,23 +62,13 @@ class _Tally:
 _TALLY = _Tally()
 
 
-def _client() -> redis.Redis:
-    return redis.Redis.from_url(
-        settings.CACHES["default"]["LOCATION"],
-        socket_connect_timeout=1,
-        socket_timeout=1,
-        retry=Retry(NoBackoff(), 0),
-        decode_responses=True,
-    )
-
-
 def _key() -> str:
     return f"{settings.REDIS_PREFIX}metrics"
 
 
 def _hand_over(counts: Mapping[str, float]) -> None:
     try:
-        with _client() as client, client.pipeline(transaction=False) as pipe:
+        with counters().pipeline(transaction=False) as pipe:
             for name, value in counts.items():
                 pipe.hincrbyfloat(_key(), name, value)
             pipe.execute()
@@ -116,11 +105,10 @@ def exposition() -> str:
     """The text format 0.0.4: counters as handed over, gauges as the database has them now."""
     _TALLY.add({}, now=True)
     try:
-        with _client() as client:
-            counters = {name: float(value) for name, value in client.hgetall(_key()).items()}
+        kept = cast("dict[str, str]", counters().hgetall(_key()))
     except redis.RedisError:
-        counters = {}
-    rows = {**counters, **dict(_gauges())}
+        kept = {}
+    rows = {**{name: float(value) for name, value in kept.items()}, **dict(_gauges())}
     return "\n".join([*_lines(rows), ""])
 
 

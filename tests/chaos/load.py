@@ -26,7 +26,14 @@ ESTIMATE: dict[str, Any] = {
     "sharding": {"engine": "fsdp2", "zero_stage": 3},
     "batch": {"sequence_length": 4096, "micro_batch_size": 1, "global_batch_size": 64},
 }
-STEP = 64
+STEP, LENGTHS = 64, 128
+
+
+def body_of(number: int) -> dict[str, Any]:
+    """The request of a number, no two alike: lengths of 64 to 8,192 tokens, then another global batch."""
+    longer, batches = number % LENGTHS, number // LENGTHS
+    batch = {"sequence_length": STEP * (1 + longer), "global_batch_size": STEP * (1 + batches)}
+    return {**ESTIMATE, "batch": {**ESTIMATE["batch"], **batch}}
 
 
 class Phase:
@@ -75,14 +82,14 @@ def measure(place: Installation, clients: int, seconds: float) -> dict[str, Any]
         connection.request("GET", "/healthz")
 
     def estimate(connection: http.client.HTTPConnection, number: int) -> None:
-        batch = {**ESTIMATE["batch"], "sequence_length": STEP * (1 + number)}
-        connection.request("POST", "/api/v1/estimates/", json.dumps({**ESTIMATE, "batch": batch}), headers)
+        connection.request("POST", "/api/v1/estimates/", json.dumps(body_of(number)), headers)
 
     found: dict[str, Any] = {}
     for name, send in (("warm", estimate), ("health", health), ("estimates", estimate)):
+        lasting = seconds / 4 if name == "warm" else seconds
         phase = Phase(send, place.port)
-        phase.run(clients, seconds if name != "warm" else seconds / 4)
-        found[name] = phase.figures(seconds)
+        phase.run(clients, lasting)
+        found[name] = phase.figures(lasting)
     found["ratio"] = round(found["estimates"]["per_second"] / found["health"]["per_second"], 4)
     found["p99_to_p50"] = round(found["estimates"]["p99"] / found["estimates"]["p50"], 2)
     return found
