@@ -114,9 +114,13 @@ def _also(answer: Json, count: int) -> tuple[Fact, ...]:
     speed = spent.get("tokens_per_second")
     return (
         *outside_the_card(answer["memory"]),
-        Fact("Step", text.duration(spent.get("step_seconds"))),
+        Fact("Step", text.duration(spent.get("step_seconds")), subject="step" if spent.get("step_seconds") else ""),
         Fact(f"Tokens/s, all {count:,} GPUs", text.NOT_KNOWN if speed is None else text.significant(speed)),
-        Fact("MFU", text.fraction(spent.get("mfu"))),
-        Fact("Cost per hour, all GPUs", text.money_rate(cost.get("usd_per_hour"))),
+        Fact("MFU", text.fraction(spent.get("mfu")), subject="mfu" if spent.get("mfu") else ""),
+        Fact(
+            "Cost per hour, all GPUs",
+            text.money_rate(cost.get("usd_per_hour")),
+            subject="rate" if cost.get("usd_per_hour") else "",
+        ),
         Fact("Cost per million tokens", text.money_fine(cost.get("usd_per_million_tokens"))),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,8 @@ from planner.teams.selectors import READ, Actor
 from planner.web import words
 from planner.web.door import door, is_live, show
 from planner.web.estimates import answer_of, filled
-from planner.web.explain import Asked, Explanation, explain, subjects
+from planner.web.explain import explain, subjects
+from planner.web.explanation import Asked, Explanation
 from planner.web.form import payload_from
 from planner.web.form_rows import ESTIMATE_ROWS
 from planner.web.ledger import read_ledger
@@ -39,8 +41,10 @@ def explain_base(run: PlanRun, rank: int) -> str:
 def plan_explain(request: HttpRequest, actor: Actor, plan_id: UUID, rank: int, subject: str) -> HttpResponse:
     """One number of one option."""
     run = plan_of(actor.team, plan_id)
-    asked_for, answer = _of_plan(run, rank, actor.team)
-    asked = _asked(asked_for, answer, actor.team, f"option {rank}" if rank else "the closest candidate")
+    option, answer = _of_plan(run, rank, actor.team)
+    asked = _asked(option["estimate"], answer, actor.team, f"option {rank}" if rank else "the closest candidate")
+    tokens = (json.loads(run.request).get("workload") or {}).get("tokens")
+    asked = replace(asked, option=option, tokens=tokens)
     base = explain_base(run, rank)
     crumbs = {"run": run, "short_id": str(run.pk)[:8], "rank": rank, "title": words.plan_title(json.loads(run.request))}
     back = reverse("web:plan-option", args=[run.pk, rank]) if rank > 1 else reverse("web:plan", args=[run.pk])
@@ -94,7 +98,7 @@ def _asked(request: Json, answer: Json, team: Team, asked_by: str) -> Asked:
 
 
 def _of_plan(run: PlanRun, rank: int, team: Team) -> tuple[Json, Json]:
-    """The estimate request and its whole answer: the plan's own where it kept it, else computed again."""
+    """An option and its whole estimate answer: the plan's own where it kept it, else computed again."""
     answer = json.loads(run.answer) if run.answer else {}
     if rank == CLOSEST:
         rows = [miss for miss in answer.get("nearest_misses") or () if miss.get("answer")][:1]
@@ -103,5 +107,4 @@ def _of_plan(run: PlanRun, rank: int, team: Team) -> tuple[Json, Json]:
         rows = [row for row in (best, *(answer.get("options") or ())) if row.get("rank") == rank][:1]
     if not rows:
         raise NotFound(f"This plan has no option {rank}.")
-    asked_for: Json = rows[0]["estimate"]
-    return asked_for, rows[0].get("answer") or answer_of(asked_for, team)
+    return rows[0], rows[0].get("answer") or answer_of(rows[0]["estimate"], team)

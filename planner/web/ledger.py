@@ -71,6 +71,8 @@ class Fact:
     name: str
     value: str
     title: str = ""
+    subject: str = ""
+    """What explains the value; empty where it explains itself."""
 
 
 def read_ledger(answer_memory: Json) -> Ledger:
@@ -133,10 +135,10 @@ def outside_the_card(answer_memory: Json) -> tuple[Fact, ...]:
     """Host memory, NVMe and checkpoint sizes, each with its scope."""
     checkpoint = answer_memory.get("checkpoint_bytes") or {}
     sizes = (
-        ("Host RAM per node, load", answer_memory.get("host_load_bytes_per_node")),
-        ("Host RAM per node, run", answer_memory.get("host_bytes_per_node")),
-        ("NVMe per node", answer_memory.get("nvme_bytes_per_node")),
-        ("Checkpoint, weights only", checkpoint.get("weights")),
-        ("Checkpoint, full", checkpoint.get("full")),
+        ("Host RAM per node, load", answer_memory.get("host_load_bytes_per_node"), "host-load"),
+        ("Host RAM per node, run", answer_memory.get("host_bytes_per_node"), "host-run"),
+        ("NVMe per node", answer_memory.get("nvme_bytes_per_node"), ""),
+        ("Checkpoint, weights only", checkpoint.get("weights"), "checkpoint-weights"),
+        ("Checkpoint, full", checkpoint.get("full"), "checkpoint-full"),
     )
-    return tuple(Fact(name, memory(size), exact_bytes(size)) for name, size in sizes if size)
+    return tuple(Fact(name, memory(size), exact_bytes(size), subject) for name, size, subject in sizes if size)

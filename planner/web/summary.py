@@ -24,6 +24,8 @@ class Stat:
     number: str
     unit: str
     note: str
+    subject: str = ""
+    """What explains it; empty where there is nothing to explain."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,14 @@ def stats_of(option: Json, explained: Json, request: Json) -> tuple[Stat, ...]:
             text.need_number(option.get("device_bytes")),
             f"GiB of {text.capacity_number(held.get('capacity_bytes'))}",
             ("" if free is None else f"{text.memory(free)} free, ") + f"peak in {words.phase(peak)}",
+            "device",
         ),
         Stat(
             f"Time for {text.short_count(tokens)} tokens" if tokens else "Time",
             text.hours(hours) if long or hours is None else text.hours_number(hours),
             "" if long or hours is None else "hours",
             steps or "no number of tokens was given",
+            "hours" if steps else "",
         ),
         _cost_stat(option, count),
         Stat(
@@ -105,6 +109,7 @@ def stats_of(option: Json, explained: Json, request: Json) -> tuple[Stat, ...]:
             text.NOT_KNOWN if per_device is None else text.significant(per_device),
             "" if per_device is None else "tokens/s",
             f"MFU {text.fraction(spent.get('mfu'))} of the dense peak",
+            "throughput" if per_device else "",
         ),
     )
 
@@ -114,8 +119,11 @@ def _cost_stat(option: Json, count: int) -> Stat:
     usd, rate = option.get("usd"), option.get("usd_per_hour")
     whom = "the one GPU" if count == 1 else f"all {count:,} GPUs"
     if usd is None and rate is not None:
-        return Stat("Cost per hour", text.money_rate(rate), "", f"{whom}; the whole job needs a number of tokens")
-    return Stat("Cost, whole job", text.money(usd), "", f"{text.money_rate(rate)} per hour, {whom}")
+        return Stat(
+            "Cost per hour", text.money_rate(rate), "", f"{whom}; the whole job needs a number of tokens", "rate"
+        )
+    note = f"{text.money_rate(rate)} per hour, {whom}"
+    return Stat("Cost, whole job", text.money(usd), "", note, "" if usd is None else "cost")
 
 
 def reasons_of(why: object, option: Json) -> Sequence[object]:

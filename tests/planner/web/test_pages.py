@@ -88,7 +88,7 @@ def test_explanation_comes_as_a_panel_to_htmx_and_says_what_moves_it(
     seen = text_of(answer.content.decode())
     assert "<html" not in answer.content.decode()
     assert "HX-Request" in answer["Vary"]
-    assert re.search(r"Recompute: full: \u2212[\d.]+ GiB", seen)
+    assert re.search(r"Recompute: full \u2212[\d.]+ GiB", seen)
     assert "hidden size 4,096 llama-3-8b" in seen
     assert "sequence, tokens 8,192 option 1" in seen
 
