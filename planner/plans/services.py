@@ -1,23 +1,18 @@
-"""Writing plans: at-least-once execution with an effect that happens exactly once.
-
-One conditional UPDATE claims a row, one fenced UPDATE ends it; between them a heartbeat renews the lease under the same
-fence. Whoever loses the fence throws its work away, so two runners at once are harmless. All times are the database's.
-"""
+"""Writing plans. How a row is claimed, kept and ended stands in `planner.jobs.leases`."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import structlog
-from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from planner.errors import Fault, InvalidHeader, InvalidRequest, NotFound, PlanFinal, idempotency_key_reused
+from planner.errors import Fault, InvalidRequest, NotFound, PlanFinal, idempotency_key_reused
+from planner.jobs.leases import check_key, claim, finish, heartbeat, lease_length, sweep
 from planner.ops.audit import audit
 from planner.plans.documents import canonical_text, digest_of
 from planner.plans.models import FINAL, PlanRun, PlanStatus
@@ -33,16 +28,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger(__name__)
 
-MAX_ATTEMPTS = 5
-RESEND_AFTER = timedelta(seconds=60)
-SWEEP_LIMIT = 200
-MAX_KEY = 255
 WEBHOOK_POINTER = "/webhook"
-
-
-def lease_length() -> timedelta:
-    """How long a runner may be silent before another may take its plan."""
-    return timedelta(seconds=settings.PLAN_LEASE_SECONDS)
 
 
 def _open() -> QuerySet[PlanRun]:
@@ -65,7 +51,7 @@ def plan_create(
     text = canonical_text(payload)
     digest = digest_of(text)
     if idempotency_key is not None:
-        _check_key(idempotency_key)
+        check_key(idempotency_key)
         if (earlier := _earlier(team, idempotency_key, digest)) is not None:
             return earlier, False
     webhook = _read(team, payload)
@@ -89,11 +75,6 @@ def plan_create(
             raise
         return earlier, False
     return run, True
-
-
-def _check_key(key: str) -> None:
-    if not (0 < len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
-        raise InvalidHeader(f"Idempotency-Key takes 1 to {MAX_KEY} printable ASCII characters")
 
 
 def _read(team: Team, payload: object) -> Webhook | None:
@@ -135,67 +116,25 @@ def plan_cancel(*, plan_id: UUID, team: Team, user: User | None = None) -> PlanR
 
 def plan_claim(*, plan_id: UUID) -> UUID | None:
     """Take a plan that nobody holds, or whose holder fell silent: the new lease, or None if nothing is left to do."""
-    _end_poisoned(PlanRun.objects.filter(pk=plan_id))
-    lease = uuid4()
-    claimed = (
-        _open()
-        .filter(pk=plan_id, lease_until__lte=Now())
-        .update(
-            status=PlanStatus.RUNNING,
-            lease=lease,
-            lease_until=Now() + lease_length(),
-            attempts=F("attempts") + 1,
-            started_at=Now(),
-            candidates_done=0,
-            candidates_total=None,
-        )
-    )
-    return lease if claimed else None
+    return claim(_open(), plan_id, candidates_done=0, candidates_total=None)
 
 
 def plan_heartbeat(*, plan_id: UUID, lease: UUID, done: int, total: int | None) -> bool:
     """Renew the lease and tell the progress; False where the plan was cancelled or taken over."""
-    renewed = (
-        _open()
-        .filter(pk=plan_id, lease=lease)
-        .update(lease_until=Now() + lease_length(), candidates_done=done, candidates_total=total)
-    )
-    return bool(renewed)
+    return heartbeat(_open(), plan_id, lease, candidates_done=done, candidates_total=total)
 
 
 def plan_finish(*, plan_id: UUID, lease: UUID, status: PlanStatus, **result: object) -> bool:
     """Write the result once. False where the fence is lost: the result is then thrown away."""
-    written = _open().filter(pk=plan_id, lease=lease).update(status=status, finished_at=Now(), lease=None, **result)
+    written = finish(_open(), plan_id, lease, status=status, **result)
     if written:
         webhook_tell(plan_id=plan_id)
-    return bool(written)
-
-
-def _end_poisoned(plans: QuerySet[PlanRun]) -> int:
-    """A plan that took its worker down again and again ends; it must not loop for ever."""
-    return (
-        plans.exclude(status__in=FINAL)
-        .filter(attempts__gte=MAX_ATTEMPTS, lease_until__lte=Now())
-        .update(
-            status=PlanStatus.FAILED,
-            finished_at=Now(),
-            lease=None,
-            error_code="worker_lost_repeatedly",
-            error_detail=f"{MAX_ATTEMPTS} workers were lost while they ran this plan",
-        )
-    )
+    return written
 
 
 def plans_sweep() -> int:
     """Ring again for every plan that waits with nobody at work on it; the number sent. Safe to run twice at once."""
-    _end_poisoned(PlanRun.objects.all())
-    due = _open().filter(lease_until__lte=Now(), send_after__lte=Now()).order_by("send_after")
-    sent = 0
-    for plan_id in list(due.values_list("pk", flat=True)[:SWEEP_LIMIT]):
-        if not send(PLAN_RUN, plan_id):
-            break
-        PlanRun.objects.filter(pk=plan_id).update(send_after=Now() + RESEND_AFTER)
-        sent += 1
+    sent = sweep(_open(), lambda run: send(PLAN_RUN, run.pk))
     if sent:
         log.info("plans_resent", count=sent)
     return sent

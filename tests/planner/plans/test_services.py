@@ -15,10 +15,10 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from planner.errors import InvalidRequest, NotFound, PlanFinal
+from planner.jobs.leases import MAX_ATTEMPTS
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.running import plan_execute
 from planner.plans.services import (
-    MAX_ATTEMPTS,
     plan_cancel,
     plan_claim,
     plan_create,
