@@ -10,6 +10,7 @@ import numpy as np
 
 from accounting.constraints import reasons
 from accounting.facts.optimizers import find_optimizer
+from accounting.facts.refusals import eight_bit_adamw
 from accounting.implementation import adds_separate_gradients, runs_modules
 from accounting.ledger import fill
 from accounting.memory import MEMORY_LINES
@@ -96,8 +97,8 @@ def recipe_changes(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:
     if recipe.recompute.mode is not RecomputeMode.FULL:
         yield "recompute=full", {"recompute": Recompute(mode=RecomputeMode.FULL)}
     if recipe.optimizer.name == "adamw":
-        eight_bit = find_optimizer("adamw-8bit")
-        yield "optimizer=adamw-8bit", {"optimizer": eight_bit, "optimizer_options": {}}
+        eight_bit = eight_bit_adamw(recipe.engine)
+        yield f"optimizer={eight_bit}", {"optimizer": find_optimizer(eight_bit), "optimizer_options": {}}
     stages = SHARDED_STAGES.get(recipe.engine, ())
     for stage in stages:
         if stage > recipe.zero_stage:

@@ -13,6 +13,7 @@ from accounting.facts.optimizers_rows import Alias, Constant, Optimizer, Option,
 from accounting.facts.optimizers_structured import STRUCTURED_ROWS
 from accounting.facts.optimizers_sweep import SWEEP_ROWS
 from accounting.facts.optimizers_torch import TORCH_ROWS
+from accounting.facts.refusals import refusals_of
 from accounting.naming import nearest_names
 
 __all__ = [
@@ -93,4 +94,7 @@ def describe(optimizer: Optimizer) -> dict[str, Any]:
     """The row as plain JSON values, for the API and the reference page."""
     plain: dict[str, Any] = asdict(optimizer)
     plain["aliases"] = sorted(alias.name for alias in ALIASES.values() if alias.optimizer == optimizer.name)
+    plain["stops_under"] = [
+        {"engine": row.engine.value, "words": row.words, "because": row.because} for row in refusals_of(optimizer.name)
+    ]
     return plain

@@ -54,6 +54,8 @@ class Slot:
     """Kept in host memory whatever holds the parameter (torch's `step`)."""
     device_when: tuple[str, ...] = ()
     """Options that move a host slot to the parameter's device (`fused`, `capturable`)."""
+    whole: bool = False
+    """Made from the gathered matrix under FSDP2, so that every rank keeps all of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,9 +146,11 @@ STEPS_RUN = Option(
 )
 
 
-def moments(count: int, storage: str = "parameter", *, where: str = "all", when: str | None = None) -> Slot:
+def moments(
+    count: int, storage: str = "parameter", *, where: str = "all", when: str | None = None, whole: bool = False
+) -> Slot:
     """`count` full-size buffers per tensor."""
-    return Slot(name="moments", count=count, storage=storage, where=where, when=when)
+    return Slot(name="moments", count=count, storage=storage, where=where, when=when, whole=whole)
 
 
 def momentum_option(*, required: bool = False, default: float = 0.0) -> Option:

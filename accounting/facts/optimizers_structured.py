@@ -49,8 +49,8 @@ def _low_rank(name: str, title: str, slots: tuple[Slot, ...], caveat: str, **fie
 _PLAIN = moments(2, where="not_projected")
 _LOW_MOMENTS = Slot(name="low_rank_moments", extent="low_rank", count=2, where="projected")
 _PROJECTOR_SLOTS = (
-    Slot(name="projector", extent="projector", where="projected", parameter_bytes=2),
-    Slot(name="projector", extent="projector_whole", where="projected", parameter_bytes=4),
+    Slot(name="projector", extent="projector", where="projected", parameter_bytes=2, whole=True),
+    Slot(name="projector", extent="projector_whole", where="projected", parameter_bytes=4, whole=True),
 )
 
 
@@ -183,14 +183,17 @@ def _heavy(name: str, title: str, slots: tuple[Slot, ...], **fields: Any) -> Opt
 
 def _stored(count: int) -> tuple[Slot, ...]:
     """Moments whose dtype is heavyball's `storage_dtype` option."""
-    return (moments(count, "fp32", when="storage=float32"), moments(count, "bf16", when="storage=bfloat16"))
+    return tuple(
+        moments(count, dtype, when=f"storage={storage}", whole=True)
+        for dtype, storage in (("fp32", "float32"), ("bf16", "bfloat16"))
+    )
 
 
 def _triangles(extent: str) -> tuple[Slot, ...]:
     return (
         moments(1, "fp32"),
-        Slot(name="preconditioners", extent=extent, storage="fp32", where="matrix"),
-        Slot(name="diagonal", storage="fp32", where="vector"),
+        Slot(name="preconditioners", extent=extent, storage="fp32", where="matrix", whole=True),
+        Slot(name="diagonal", storage="fp32", where="vector", whole=True),
         Slot(name="lipschitz", extent="dimensions", storage="int64", where="matrix"),
         Slot(name="lipschitz", extent="scalar", storage="int64", where="vector"),
         Slot(name="counter", extent="scalar", storage="int64"),
@@ -209,7 +212,7 @@ _STORAGE_OR_CORRECTED = replace(
     choices=(*_STORAGE.choices, "bf16+8"),
     help="heavyball's storage_dtype, or its ecc: bf16 moments with an 8-bit correction each.",
 )
-_SOAP_SQUARES = Slot(name="preconditioners", extent="merged_squares", storage="fp32", count=2)
+_SOAP_SQUARES = Slot(name="preconditioners", extent="merged_squares", storage="fp32", count=2, whole=True)
 _HEAVYBALL = (
     _heavy(
         "adamw",
@@ -247,12 +250,20 @@ _HEAVYBALL = (
         constants=(*_STEP_AND_LR, Constant(name="weight_sum", bytes=4, per="group")),
     ),
     _heavy("soap", "SOAP", (*_stored(2), _SOAP_SQUARES), options=(_STORAGE,), caveat=_SQUARES, needs_matrices=True),
-    _heavy("klsoap", "KLSOAP", (moments(2, "fp32"), _SOAP_SQUARES), caveat=_SQUARES, needs_matrices=True),
-    _heavy("klshampoo", "KLShampoo", (moments(1, "fp32"), _SOAP_SQUARES), caveat=_SQUARES, needs_matrices=True),
+    _heavy("klsoap", "KLSOAP", (moments(2, "fp32", whole=True), _SOAP_SQUARES), caveat=_SQUARES, needs_matrices=True),
+    _heavy(
+        "klshampoo", "KLShampoo", (moments(1, "fp32", whole=True), _SOAP_SQUARES), caveat=_SQUARES, needs_matrices=True
+    ),
     _heavy("psgd-kron", "PSGDKron", _triangles("triangles"), caveat=_SQUARES, needs_matrices=True),
     _heavy("psgd-pro", "PSGDPRO", _triangles("all_squares"), caveat=_SQUARES, needs_matrices=True),
     _heavy(
-        "psgd-lra", "PSGDLRA", (moments(2, "fp32"), Slot(name="low_rank", extent="log_rank", storage="fp32", count=2))
+        "psgd-lra",
+        "PSGDLRA",
+        (
+            moments(1, "fp32"),
+            moments(1, "fp32", whole=True),
+            Slot(name="low_rank", extent="log_rank", storage="fp32", count=2, whole=True),
+        ),
     ),
 )
 STRUCTURED_ROWS = (*_LOW_RANK, *_PYTORCH_OPTIMIZER, *_HEAVYBALL)

@@ -76,8 +76,8 @@ def _full(count: int) -> tuple[Slot, ...]:
     return (moments(count),) if count else ()
 
 
-def _slot(extent: str, where: str = "all", count: int = 1, storage: str = "parameter") -> Slot:
-    return Slot(name="state", extent=extent, where=where, count=count, storage=storage)
+def _slot(extent: str, where: str = "all", count: int = 1, storage: str = "parameter", *, whole: bool = False) -> Slot:
+    return Slot(name="state", extent=extent, where=where, count=count, storage=storage, whole=whole)
 
 
 def _hybrid(*hidden: Slot) -> tuple[Slot, ...]:
@@ -105,7 +105,7 @@ _SHAPED = (
     _row("MuonClip", _hybrid(_slot("full", "hidden")), needs_matrices=True),
     _row("AdaGO", _hybrid(_slot("full", "hidden"), _slot("scalar", "hidden")), needs_matrices=True),
     _row("NorMuon", _hybrid(_slot("full", "hidden"), _slot("rows", "hidden")), needs_matrices=True),
-    _row("Conda", (moments(2), _slot("smaller_side_squared", "two_dimensional")), needs_matrices=True),
+    _row("Conda", (moments(2), _slot("smaller_side_squared", "two_dimensional", whole=True)), needs_matrices=True),
     _row("SM3", (_slot("full", "matrix"), _slot("sides", "matrix"), _slot("full", "vector", 2))),
     _row("SPlus", (moments(2), _slot("all_squares", "two_dimensional", 2)), needs_matrices=True),
     _row(

@@ -78,7 +78,8 @@ class HeldTensors:
         if cut is Cut.DIM0:
             return row_pieces(self.trainable, self.partition, rank)
         if cut is Cut.UNIT and self.recipe.options.use_orig_params:
-            return slice_pieces(self.units, self.wrapping, rank)
+            early = self.recipe.optimizer.allocated_at_init
+            return slice_pieces(self.units, self.wrapping, rank, empty=early)
         if cut is Cut.TENSOR:
             return self._sub_group_pieces()
         return self.stored(divided=True)
@@ -137,7 +138,8 @@ class HeldTensors:
             if piece.item is None:
                 views.append((TensorView(dims=piece.dims, model=facts), piece.copies))
             else:
-                views.append((TensorView.of(piece.item.tensor, piece.dims, facts), piece.copies))
+                whole = piece.item.dims if self.law.cut is Cut.DIM0 else None
+                views.append((TensorView.of(piece.item.tensor, piece.dims, facts, whole), piece.copies))
         return views
 
     def held_bytes(self, *, divided: bool, dtype: str | None) -> Bytes:

@@ -78,9 +78,21 @@ def shard_pieces(units: list[Unit], wrapping: Wrapping) -> list[Piece]:
     return [Piece((unit.shard(wrapping),), unit.held, None) for unit in units]
 
 
-def slice_pieces(units: list[Unit], wrapping: Wrapping, rank: Bytes) -> list[Piece]:
-    """What a `rank`'s slices hold of each original tensor, as the flat views the optimizer steps on."""
-    return [piece for unit in units for run in unit.runs for piece in _run_pieces(unit, run, wrapping, rank)]
+def slice_pieces(units: list[Unit], wrapping: Wrapping, rank: Bytes, *, empty: bool) -> list[Piece]:
+    """What a `rank`'s slices hold of each original tensor, as the flat views the optimizer steps on.
+
+    `empty` adds the tensors it holds nothing of: an optimizer that makes its states before the first gradient
+    counts them too.
+    """
+    pieces = []
+    for unit in units:
+        for run in unit.runs:
+            found = list(_run_pieces(unit, run, wrapping, rank))
+            if empty:
+                left = unit.held * run.copies - sum(piece.copies for piece in found)
+                found.append(Piece((np.zeros_like(left),), left, run.item))
+            pieces += found
+    return pieces
 
 
 def _run_pieces(unit: Unit, run: Run, wrapping: Wrapping, rank: Bytes) -> Iterator[Piece]:

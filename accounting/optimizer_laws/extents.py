@@ -167,8 +167,10 @@ def projector_whole(view: TensorView, options: Options) -> Bytes:
 
 
 def low_rank(view: TensorView, options: Options) -> Bytes:
-    """r'·max(a, b)."""
-    shorter, longer = _sides(view)
+    """r'·max(a, b); the longer side is cut where it is the first, which FSDP2 shards, and whole where it is not."""
+    whole = view.gathered
+    shorter, _ = _sides(whole)
+    longer = np.where(whole.dims[0] >= whole.dims[-1], view.dims[0], view.dims[-1])
     return np.minimum(shorter, options["rank"]) * longer
 
 

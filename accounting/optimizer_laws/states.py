@@ -99,7 +99,8 @@ def state_bytes(
     for slot in optimizer.slots:
         if not _applies(slot, view, complete, parameter_itemsize):
             continue
-        amount = _slot_bytes(slot, view, complete, parameter_itemsize, state_itemsize)
+        seen = view.gathered if slot.whole else view
+        amount = _slot_bytes(slot, seen, complete, parameter_itemsize, state_itemsize)
         if slot.host and not any(complete.get(option) for option in slot.device_when):
             host = host + amount
         else:

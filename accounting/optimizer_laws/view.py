@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class TensorView:
     """`dims` are int64 arrays that broadcast together: one entry per candidate, or scalars; () is a 0-d tensor."""
 
     dims: tuple[Bytes, ...]
+    whole: tuple[Bytes, ...] | None = None
+    """Dimensions before sharding where the optimizer can gather them (FSDP2); None = `dims`, or lost to flattening."""
     name: str = ""
     role: str = "other"
     zero_initialised: bool = False
@@ -36,16 +38,28 @@ class TensorView:
     model: ModelFacts = ModelFacts()
 
     @classmethod
-    def of(cls, tensor: Tensor, dims: tuple[Bytes, ...] | None = None, model: ModelFacts | None = None) -> TensorView:
+    def of(
+        cls,
+        tensor: Tensor,
+        dims: tuple[Bytes, ...] | None = None,
+        model: ModelFacts | None = None,
+        whole: tuple[Bytes, ...] | None = None,
+    ) -> TensorView:
         """The whole tensor, or the local `dims` of a shard of it."""
-        whole = tuple(np.asarray(size, dtype=np.int64) for size in tensor.shape)
+        shape = tuple(np.asarray(size, dtype=np.int64) for size in tensor.shape)
         return cls(
-            dims=whole if dims is None else dims,
+            dims=shape if dims is None else dims,
+            whole=whole,
             name=f"{tensor.module}.{tensor.name}" if tensor.module else tensor.name,
             role=tensor.role,
-            zero_initialised=tensor.role == "bias",
+            zero_initialised=tensor.role == "bias" or tensor.name.rpartition(".")[2] == "bias",
             model=model or ModelFacts(),
         )
+
+    @property
+    def gathered(self) -> TensorView:
+        """The tensor before sharding, where its dimensions are known."""
+        return self if self.whole is None else replace(self, dims=self.whole, whole=None)
 
     @property
     def rank(self) -> int:

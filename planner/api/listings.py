@@ -207,6 +207,7 @@ OPTIMIZER_ROWS = Listing(
         "allocated_at_init": FLAG,
         "frees_gradients": FLAG,
         "needs_matrices": FLAG,
+        "stops_under": array(ANY),
         "parameter_dtypes": array(TEXT),
     },
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from accounting.facts.knobs import KNOBS
+from accounting.facts.refusals import refusal_of
 from accounting.machine import compute_rate
 from accounting.optimizer_laws import needs_shapes
 from accounting.options import Options
@@ -61,7 +62,13 @@ def _optimizer(recipe: Recipe) -> Iterator[str]:
         yield f"{optimizer.name}: quantised moments add noise to every update; compare a short run with fp32 moments"
     if not optimizer.measured:
         yield f"{optimizer.name}: its state rule was read in the source, and no run has confirmed it"
-    if optimizer.needs_matrices and recipe.engine in FLAT_SHARDS and recipe.zero_stage > 0:
+    refusal = refusal_of(recipe.engine, optimizer.name)
+    if refusal is not None:
+        yield (
+            f"{optimizer.name} does not run under {recipe.engine}: {refusal.because}, and {optimizer.library} "
+            f"{optimizer.library_version} stops with “{refusal.words}”; the bytes are those it would hold"
+        )
+    elif optimizer.needs_matrices and recipe.engine in FLAT_SHARDS and recipe.zero_stage > 0:
         yield (
             f"{optimizer.name} must see whole matrices, and {recipe.engine} shards flat buffers: "
             "it refuses or falls back there; fsdp2 and ddp keep matrices whole"

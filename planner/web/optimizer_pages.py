@@ -156,6 +156,7 @@ def optimizer_page(row: Optimizer, specs: Mapping[str, ModelSpec], wanted: str) 
         Fact("Dtype of the moments", row.state_rule),
         Fact("States exist", "from the start" if row.allocated_at_init else "from the first step"),
         Fact("Needs whole matrices", "yes" if row.needs_matrices else "no"),
+        Fact("Stops under", ", ".join(stop["engine"] for stop in plain["stops_under"]) or "no engine that was tried"),
         Fact("Source", row.source),
     ]
     if plain["aliases"]:

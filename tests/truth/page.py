@@ -12,7 +12,8 @@ from accounting.estimate import estimate
 from tests.accounting.memory.states import test_sharded_truth as sharded
 from tests.accounting.memory.states.scenes import scenario
 from tests.accounting.optimizers import test_measured_states as optimizers
-from tests.reallib.sharding.cells import Cell, cells
+from tests.reallib.sharding.cells import Cell
+from tests.reallib.sharding.matrix import cells
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
 PUBLISHED = Path(__file__).with_name("published.jsonl")

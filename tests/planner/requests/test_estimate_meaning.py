@@ -149,7 +149,8 @@ WARNED: tuple[tuple[str, tuple[tuple[str, Any], ...], str], ...] = (
     ("bubble", (("/hardware/count", 8), ("/parallelism", {"pp": 8})), "bubble"),
     ("other engine's knob", (("/options/overlap_comm", True),), "options.overlap_comm changes nothing"),
     ("adapter's knob", (("/options/modules_to_save", ["lm_head"]),), "it needs an adapter"),
-    ("flat shards", (("/optimizer", "muon"), ("/sharding/engine", "fsdp1")), "whole matrices"),
+    ("no matrix", (("/optimizer", "muon"), ("/sharding/engine", "fsdp1")), "empty parameter list"),
+    ("flat shards", (("/optimizer", "soap"), ("/sharding/engine", "fsdp1")), "whole matrices"),
 )
 
 
@@ -157,6 +158,11 @@ WARNED: tuple[tuple[str, tuple[tuple[str, Any], ...], str], ...] = (
 def test_a_pitfall_is_a_warning(changes: tuple[tuple[str, Any], ...], text: str) -> None:
     scenario = scenario_of(*changes)
     assert any(text in warning for warning in scenario.warnings), scenario.warnings
+
+
+@pytest.mark.parametrize(("optimizer", "warned"), [("adamw-8bit", True), ("adamw-8bit-torchao", False)])
+def test_an_optimizer_that_stops_under_the_engine_is_counted_and_said(optimizer: str, warned: bool) -> None:
+    assert said(scenario_of(("optimizer", optimizer)), "got mixed torch.Tensor and DTensor") is warned
 
 
 def test_a_sound_request_has_no_warning() -> None:

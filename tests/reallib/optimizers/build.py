@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from accounting.facts.optimizers import Optimizer
+from accounting.optimizer_laws import ModelFacts
 
 Named = list[tuple[str, torch.nn.Parameter, str]]
 """(name, parameter, role)."""
@@ -40,6 +41,7 @@ MODULES = {
     "heavyball": "heavyball",
 }
 HEAVYBALL_STORAGE = {"float32": {}, "bfloat16": {"storage_dtype": "bfloat16"}, "bf16+8": {"ecc": "bf16+8"}}
+SMALL = ModelFacts(hidden_size=64, heads=4)
 MUON_GROUPS = {"AdaMuon", "Muon", "MuonClip", "AdaGO", "NorMuon", "Magma", "Conda"}
 PROJECTION = {"update_proj_gap": 200, "proj_type": "std"}
 
@@ -67,8 +69,10 @@ def _split(named: Named) -> tuple[list[Any], list[Any]]:
     return hidden, [parameter for _, parameter, role in named if not _hidden(parameter, role)]
 
 
-def build(optimizer: Optimizer, options: dict[str, Any], named: Named) -> list[Any]:
-    """The optimizer objects of a row on real parameters (two for a hybrid)."""
+def build(optimizer: Optimizer, options: dict[str, Any], named: Named, facts: ModelFacts = SMALL) -> list[Any]:
+    """The optimizer objects of a row on real parameters (two for a hybrid); `facts` of their model."""
+    if optimizer.name == "adam-mini":
+        return [_adam_mini(optimizer, named, facts)]
     special: Callable[..., list[Any]] | None = SPECIAL.get(optimizer.name) or BY_LIBRARY.get(optimizer.library)
     if special is not None:
         return special(optimizer, options, named)
@@ -99,9 +103,10 @@ def _prodigy(optimizer: Optimizer, options: dict[str, Any], named: Named) -> lis
     return [real_class(optimizer)([parameter for _, parameter, _ in named], lr=1.0, **keywords)]
 
 
-def _adam_mini(optimizer: Optimizer, options: dict[str, Any], named: Named) -> list[Any]:
+def _adam_mini(optimizer: Optimizer, named: Named, facts: ModelFacts) -> Any:
     pairs = [(name, parameter) for name, parameter, _ in named]
-    return [real_class(optimizer)(named_parameters=pairs, lr=1e-4, dim=64, n_heads=4, verbose=False)]
+    sizes = {"dim": facts.hidden_size, "n_heads": facts.heads}
+    return real_class(optimizer)(named_parameters=pairs, lr=1e-4, verbose=False, **sizes)
 
 
 def _lbfgs(optimizer: Optimizer, options: dict[str, Any], named: Named) -> list[Any]:
@@ -156,7 +161,6 @@ SPECIAL: dict[str, Callable[..., list[Any]]] = {
     "muon": _muon,
     "adafactor-hf": _adafactor,
     "prodigy": _prodigy,
-    "adam-mini": _adam_mini,
     "lbfgs": _lbfgs,
     "lomo": _lomo,
     "adalomo": _lomo,

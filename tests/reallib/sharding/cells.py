@@ -15,7 +15,7 @@ from accounting.machine import single_machine
 from accounting.memory.ranks import states_by_rank
 from accounting.memory.zero_redundancy import owners
 from accounting.model import Adapter, Model, model_from_config, model_from_tensors
-from accounting.optimizer_laws import TensorView, constant_bytes, state_bytes
+from accounting.optimizer_laws import ModelFacts, TensorView, constant_bytes, state_bytes
 from accounting.options import Options
 from accounting.scenario import Layout, Recipe, Scenario, column
 from accounting.vocabulary import Engine
@@ -100,6 +100,12 @@ def model_of(cell: Cell) -> Model:
     return model_from_config(CONFIGS[cell.model])
 
 
+def facts_of(cell: Cell) -> ModelFacts:
+    """What Adam-mini asks about the model."""
+    architecture = model_of(cell).architecture
+    return ModelFacts(hidden_size=architecture.hidden_size, heads=architecture.heads) if architecture else ModelFacts()
+
+
 def scenario_of(cell: Cell) -> Scenario:
     """Our side of a cell: nothing but the layout, the recipe and a device without properties."""
     engine = Engine.DDP if cell.engine == "zero1" else Engine(cell.engine)
@@ -160,147 +166,3 @@ def _registered(scenario: Scenario) -> Iterator[tuple[Any, int]]:
     for kind in inventory.pattern:
         yield from ((tensor, 1) for tensor in inventory.kinds[kind].tensors)
     yield from ((tensor, 1) for tensor in inventory.last)
-
-
-def _engines() -> Iterator[Cell]:
-    """Every engine with AdamW: worlds 2, 3 and 4, uneven first dimensions."""
-    for world in (2, 3, 4):
-        for model in ("vision", "qwen", "gpt2"):
-            part = model == "vision" or (model == "qwen" and world == 3)
-            yield Cell(engine="ddp", model=model, world=world, in_ci=part and world == 3)
-            yield Cell(engine="zero1", model=model, world=world, in_ci=part)
-            yield Cell(engine="fsdp2", model=model, world=world, in_ci=part)
-            yield Cell(engine="fsdp2", model=model, world=world, precision="bf16-mixed", in_ci=part)
-            yield Cell(engine="fsdp2", model=model, world=world, precision="bf16-pure", in_ci=part)
-            for original in (True, False):
-                options = {"use_orig_params": original}
-                yield Cell(engine="fsdp1", model=model, world=world, options=options, in_ci=part)
-            yield Cell(engine="fsdp1", model=model, world=world, precision="bf16-mixed", in_ci=part)
-            yield Cell(engine="fsdp1", model=model, world=world, stage=2, in_ci=part)
-
-
-def _deepspeed() -> Iterator[Cell]:
-    for world in (2, 3):
-        for model in ("vision", "qwen"):
-            for stage in (1, 2, 3):
-                for precision in ("bf16-master", "fp16-master"):
-                    options = {"stage3_param_persistence_threshold": 500} if stage == 3 else {}
-                    yield Cell(
-                        engine="deepspeed",
-                        model=model,
-                        stage=stage,
-                        world=world,
-                        precision=precision,
-                        options=options,
-                        in_ci=precision == "bf16-master" and (world == 3 or model == "qwen"),
-                    )
-            yield Cell(
-                engine="deepspeed",
-                model=model,
-                stage=1,
-                world=world,
-                precision="bf16-master",
-                in_ci=world == 3,
-                options={"grad_accum_dtype": "fp32"},
-            )
-            yield Cell(
-                engine="deepspeed",
-                model=model,
-                stage=2,
-                world=world,
-                precision="bf16-master",
-                in_ci=world == 3,
-                options={"grad_accum_dtype": "fp32"},
-            )
-            yield Cell(
-                engine="deepspeed",
-                model=model,
-                stage=3,
-                world=world,
-                precision="bf16-master",
-                in_ci=world == 3,
-                options={"sub_group_size": 900, "stage3_param_persistence_threshold": 0},
-            )
-
-
-OPTIMIZERS_MIXED = (
-    "sgd",
-    "adam",
-    "lion",
-    "lion-8bit",
-    "adamw-8bit",
-    "adamw-8bit-torchao",
-    "adamw-4bit",
-    "adamw-fp8",
-    "adafactor",
-    "adafactor-hf",
-    "muon",
-    "came",
-    "adamw-optimi",
-    "nadam",
-    "grams",
-)
-CI_OPTIMIZERS = ("lion", "adamw-8bit", "adafactor", "muon", "nadam")
-MIXED_OPTIONS: dict[str, dict[str, Any]] = {"sgd": {"momentum": 0.9}}
-
-
-def _combinations() -> Iterator[Cell]:
-    """Optimizers under sharding that no table has beside one another."""
-    for optimizer in OPTIMIZERS_MIXED:
-        options = MIXED_OPTIONS.get(optimizer, {})
-        for engine in ("fsdp2", "fsdp1", "zero1"):
-            world = 3 if engine == "fsdp2" else 2
-            refused = REFUSED.get((engine, optimizer), "")
-            yield Cell(
-                engine=engine,
-                model="llama",
-                optimizer=optimizer,
-                world=world,
-                optimizer_options=options,
-                refused=refused,
-                in_ci=engine == "fsdp2" or optimizer in CI_OPTIMIZERS,
-            )
-        for stage in (2, 3):
-            yield Cell(
-                engine="deepspeed",
-                model="llama",
-                optimizer=optimizer,
-                stage=stage,
-                precision="bf16-master",
-                optimizer_options=options,
-                refused=REFUSED.get(("deepspeed", optimizer), ""),
-                in_ci=stage == 2 and optimizer in CI_OPTIMIZERS,
-            )
-    for engine in ("fsdp2", "ddp", "zero1"):
-        yield Cell(engine=engine, model="llama", lora=5, world=3)
-        yield Cell(engine=engine, model="llama", lora=8, world=2, optimizer="adamw-8bit-torchao")
-    yield Cell(
-        engine="fsdp2", model="qwen", lora=4, world=4, optimizer="adafactor", refused=REFUSED["fsdp2", "adafactor"]
-    )
-    yield Cell(
-        engine="fsdp1",
-        model="llama",
-        lora=5,
-        options={"use_orig_params": False},
-        refused="does not support wrapping such modules when use_orig_params=False",
-    )
-
-
-_MIXED = "mixed torch.Tensor and DTensor"
-REFUSED: dict[tuple[str, str], str] = {
-    ("fsdp2", "adamw-8bit"): _MIXED,
-    ("fsdp2", "lion-8bit"): _MIXED,
-    ("fsdp2", "adafactor-hf"): _MIXED,
-    ("fsdp2", "came"): _MIXED,
-    ("fsdp2", "adafactor"): "in-place operations that require placement changes are not supported",
-    # FSDP1 shows flat slices only: no matrix is left for it.
-    ("fsdp1", "muon"): "empty parameter list",
-    ("zero1", "muon"): "Muon only supports 2D parameters",
-}
-"""(engine, optimizer) -> a part of the message the library stops with."""
-
-
-def cells(*, everything: bool) -> list[Cell]:
-    """The part that runs in CI, or the whole matrix."""
-    found = [*_engines(), *_deepspeed(), *_combinations()]
-    return [cell for cell in found if everything or cell.in_ci]

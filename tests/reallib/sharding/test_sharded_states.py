@@ -21,7 +21,8 @@ from typing import Any
 
 import pytest
 
-from tests.reallib.sharding.cells import Cell, cells, predicted
+from tests.reallib.sharding.cells import Cell, predicted
+from tests.reallib.sharding.matrix import cells
 
 pytestmark = [pytest.mark.reallib, pytest.mark.filterwarnings("ignore")]
 SKIP = "NOT RUN AGAINST THE REAL LIBRARY: {} is not installed; pip install -r tests/requirements-reallib.txt"

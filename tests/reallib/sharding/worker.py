@@ -33,6 +33,7 @@ from tests.reallib.sharding import cells as matrix  # noqa: E402
 
 torch.compile = lambda function=None, **_: function or (lambda inner: inner)  # type: ignore[assignment]
 torch.cuda.synchronize = lambda *_, **__: None  # type: ignore[assignment]
+torch.Tensor.cuda = lambda self, *_, **__: self  # type: ignore[assignment,method-assign]
 BF16 = torch.bfloat16
 PATIENCE = timedelta(seconds=60)
 
@@ -149,7 +150,7 @@ def wrap_flat(cell: matrix.Cell, module: nn.Module) -> nn.Module:
 def optimizers(cell: matrix.Cell, wrapped: nn.Module) -> list[Any]:
     row = matrix.OPTIMIZERS[cell.optimizer]
     if cell.engine != "zero1":
-        return build.build(row, dict(cell.optimizer_options), named_of(wrapped, cell))
+        return build.build(row, dict(cell.optimizer_options), named_of(wrapped, cell), matrix.facts_of(cell))
     from torch.distributed.optim import ZeroRedundancyOptimizer
 
     options = dict(cell.optimizer_options)
@@ -167,13 +168,20 @@ def run_torch(cell: matrix.Cell) -> tuple[int, int, int]:
         for one in made:
             one.zero_grad(set_to_none=True)
         loss_of(wrapped, cell, dtype).backward()
+        # Before the step: some optimizers let the gradients go as they use them.
+        gradients = sum(storages(tensors_of(cell, wrapped)[1]).values())
         for one in made:
             one.step()
-    weights, grads = flat_tensors(wrapped) if cell.engine == "fsdp1" else plain_tensors(wrapped)
-    held, gradients = storages(weights), storages(grads)
-    every = storages(wrapped.parameters()) | held | gradients
+    weights, left = tensors_of(cell, wrapped)
+    held = storages(weights)
+    every = storages(wrapped.parameters()) | held | storages(left)
     inner = [one.optim if cell.engine == "zero1" else one for one in made]
-    return sum(held.values()), sum(gradients.values()), optimizer_bytes(inner, set(every))
+    return sum(held.values()), gradients, optimizer_bytes(inner, set(every))
+
+
+def tensors_of(cell: matrix.Cell, wrapped: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Parameters and gradients as the rank stores them."""
+    return flat_tensors(wrapped) if cell.engine == "fsdp1" else plain_tensors(wrapped)
 
 
 def plain_tensors(module: nn.Module) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
