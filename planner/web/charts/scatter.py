@@ -9,43 +9,15 @@ from planner.web import format as text
 from planner.web.charts.marker import SHAPES
 from planner.web.charts.scale import LogAxis
 from planner.web.charts.scatter_axes import HEIGHT, Fence, Tick, budget_fence, deadline_fence, with_limit, x_ticks, y_of
+from planner.web.charts.scatter_labels import Mark, labelled
 from planner.web.words import Json
 
 MOST_POINTS = 400
-_LABEL_ROOM_X, _LABEL_ROOM_Y = 15.0, 20.0
-_RIGHT_EDGE, _LEFT_EDGE = 88.0, 9.0
 _FRONTIER_FROM = 2
 _FAR = 8
 _ROOM_FOR_LABELS = 0.16
-_LABEL_ABOVE_FROM = HEIGHT - 36
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One candidate: x in per cent, y in pixels; `href` where a page of its own exists."""
-
-    x: float
-    y: float
-    shape: str
-    state: str
-    href: str = ""
-    name: str = ""
-    label: str = ""
-    money: str = ""
-    narrow: bool = False
-
-    @property
-    def anchor(self) -> str:
-        """On which side of its mark the label stands, so that it stays inside the drawing."""
-        if self.x > _RIGHT_EDGE:
-            return "end"
-        return "mid" if self.x > _LEFT_EDGE else ""
-
-    @property
-    def label_y(self) -> int:
-        """The label stands under its mark, or over it where the axis is too near."""
-        room = 26 if self.state == "on" else 24
-        return 12 - room if self.y > _LABEL_ABOVE_FROM else room
+_CELL_X, _CELL_Y = 1.2, 10.0
+"""Per cent and pixels: of the dominated candidates in such a cell only the cheapest is drawn."""
 
 
 @dataclass(frozen=True)
@@ -62,20 +34,12 @@ class Scatter:
     legend: tuple[tuple[str, str], ...]
     title: str
     shown: int
+    whole: int
+    """All candidates that fit and have a price."""
+    drawn: int
     far: int
     """Candidates left out because they cost or last many times what the frontier does."""
     height: int = HEIGHT
-
-
-@dataclass(frozen=True)
-class _Label:
-    """A direct label, and whether it has room on narrow pages too."""
-
-    text: str
-    narrow: bool
-
-
-_NO_LABEL = _Label("", narrow=False)
 
 
 @dataclass(frozen=True)
@@ -99,22 +63,45 @@ def scatter(points: Sequence[Json], reading: Reading) -> Scatter | None:
     y_axis = LogAxis.around(with_limit([point["usd"] for point in shown], reading.budget_usd), below=_ROOM_FOR_LABELS)
     shapes = _shapes(shown)
     front = sorted((point for point in shown if point.get("frontier")), key=lambda point: point["hours"])
-    labels = _labels(front, reading, x_axis, y_axis)
-    marks = tuple(_mark(point, reading, (x_axis, y_axis), shapes, labels.get(id(point), _NO_LABEL)) for point in front)
-    others = [point for point in shown if not point.get("frontier")]
+    axes = (x_axis, y_axis)
+    named = [_mark(point, reading, axes, shapes) for point in shown if _has_a_name(point)]
+    others = [_mark(point, reading, axes, shapes) for point in shown if not _has_a_name(point)]
+    rest = _thinned(others)
+    deadline = deadline_fence(x_axis, reading.deadline_hours)
+    wanted = [_mark(point, reading, axes, shapes) for point in _worth_a_name(shown, front, reading.chosen_rank)]
+    path, corners = _steps(front, axes, reading.deadline_hours)
     return Scatter(
-        rest=tuple(_mark(point, reading, (x_axis, y_axis), shapes, _NO_LABEL) for point in others),
-        front=marks,
-        path=_steps(front, x_axis, y_axis, reading.deadline_hours),
+        rest=rest,
+        front=labelled(sorted(named, key=lambda mark: mark.x), wanted, rest, corners, deadline),
+        path=path,
         x_ticks=x_ticks(x_axis),
         y_ticks=tuple(Tick(y_of(y_axis, at), f"${text.plain(round(at, 4))}") for at in y_axis.ticks()),
-        deadline=deadline_fence(x_axis, reading.deadline_hours),
+        deadline=deadline,
         budget=budget_fence(y_axis, reading.budget_usd),
         legend=_legend(shapes, reading.names),
         title=_title(front),
         shown=len(shown),
+        whole=len(drawable),
+        drawn=len(named) + len(rest),
         far=len(drawable) - len(shown),
     )
+
+
+def _worth_a_name(points: Sequence[Json], front: Sequence[Json], chosen_rank: int) -> list[Json]:
+    """The chosen, the fastest, then the cheapest of each count on the frontier: labels are tried in this order."""
+    chosen = [point for point in points if point.get("rank") == chosen_rank]
+    cheapest: dict[object, Json] = {}
+    for point in sorted(front, key=lambda row: row["usd"]):
+        cheapest.setdefault((point["accelerator"], point["count"]), point)
+    return [*chosen, *front[:1], *cheapest.values()]
+
+
+def _thinned(marks: Sequence[Mark]) -> tuple[Mark, ...]:
+    """One dominated candidate a cell: marks on top of each other say no more than one."""
+    kept: dict[tuple[int, int], Mark] = {}
+    for mark in sorted(marks, key=lambda mark: -mark.y):
+        kept.setdefault((int(mark.x / _CELL_X), int(mark.y / _CELL_Y)), mark)
+    return tuple(kept.values())
 
 
 def _drawable(point: Json) -> bool:
@@ -151,9 +138,7 @@ def _legend(shapes: Mapping[str, str], names: Mapping[str, str]) -> tuple[tuple[
     return tuple(own)
 
 
-def _mark(
-    point: Json, reading: Reading, axes: tuple[LogAxis, LogAxis], shapes: Mapping[str, str], label: _Label
-) -> Mark:
+def _mark(point: Json, reading: Reading, axes: tuple[LogAxis, LogAxis], shapes: Mapping[str, str]) -> Mark:
     rank = point.get("rank")
     chosen = rank is not None and rank == reading.chosen_rank
     slug = str(point["accelerator"])
@@ -167,33 +152,9 @@ def _mark(
         state="on" if chosen else "f" if point.get("frontier") else "",
         href="" if rank is None else reading.links.get(rank, ""),
         name=title,
-        label=label.text,
-        money=text.money(point["usd"]) if label.text else "",
-        narrow=label.narrow,
+        label=f"{point['count']:,} \u00d7 {_short(reading.names, slug)}",
+        money=text.money(point["usd"]),
     )
-
-
-def _labels(front: Sequence[Json], reading: Reading, x_axis: LogAxis, y_axis: LogAxis) -> dict[int, _Label]:
-    """Names for the chosen, the fastest, and the cheapest of each count where they have room."""
-    chosen = [point for point in front if point.get("rank") == reading.chosen_rank]
-    cheapest: dict[object, Json] = {}
-    for point in sorted(front, key=lambda row: row["usd"]):
-        cheapest.setdefault((point["accelerator"], point["count"]), point)
-    wanted = [*chosen, *front[:1], *cheapest.values()]
-    placed: list[tuple[float, float]] = []
-    found: dict[int, _Label] = {}
-    for point in wanted:
-        at = (100 * x_axis.position(point["hours"]), y_of(y_axis, point["usd"]))
-        if id(point) in found or any(_near(at, other) for other in placed):
-            continue
-        placed.append(at)
-        words = f"{point['count']:,} \u00d7 {_short(reading.names, str(point['accelerator']))}"
-        found[id(point)] = _Label(words, narrow=point is front[0] or point in chosen)
-    return found
-
-
-def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return abs(one[0] - other[0]) < _LABEL_ROOM_X and abs(one[1] - other[1]) < _LABEL_ROOM_Y
 
 
 def _short(names: Mapping[str, str], slug: str) -> str:
@@ -201,15 +162,19 @@ def _short(names: Mapping[str, str], slug: str) -> str:
     return (names.get(slug, slug).split() or [slug])[0]
 
 
-def _steps(front: Sequence[Json], x_axis: LogAxis, y_axis: LogAxis, deadline: float | None) -> str:
-    """The frontier as steps in a 100 by 100 box: along the time until the next, cheaper one, then down."""
+def _steps(
+    front: Sequence[Json], axes: tuple[LogAxis, LogAxis], deadline: float | None
+) -> tuple[str, tuple[tuple[float, float], ...]]:
+    """The frontier as steps in a 100 by 100 box, along the time until the next, cheaper one, then down; its corners."""
     if len(front) < _FRONTIER_FROM:
-        return ""
+        return "", ()
+    x_axis, y_axis = axes
     at = [(100 * x_axis.position(row["hours"]), 100 * (1 - y_axis.position(row["usd"]))) for row in front]
     path = f"M{at[0][0]:.2f} {at[0][1]:.2f}" + "".join(f"H{x:.2f}V{y:.2f}" for x, y in at[1:])
     if deadline and x_axis.low <= deadline <= x_axis.high and 100 * x_axis.position(deadline) > at[-1][0]:
         path += f"H{100 * x_axis.position(deadline):.2f}"
-    return path
+        at.append((100 * x_axis.position(deadline), at[-1][1]))
+    return path, tuple(at)
 
 
 def _title(front: Sequence[Json]) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
 
+from planner.web.charts.labels import around
 from planner.web.charts.memory_bar import MemoryBar, memory_bar
 from planner.web.charts.scale import LogAxis
 from planner.web.charts.scatter import MOST_POINTS, Reading, scatter
+from planner.web.charts.scatter_labels import WIDTH, box_of
 from planner.web.charts.step_memory import step_memory
 from planner.web.charts.step_time import step_time
 from planner.web.ledger import read_ledger
@@ -104,7 +107,8 @@ def test_scatter_places_faster_to_the_left_and_dearer_higher() -> None:
     chart = scatter(answers.points(), Reading(names=answers.NAMES, links={1: "/one/"}, deadline_hours=48))
     assert chart is not None
     assert [mark.x for mark in chart.front] == sorted(mark.x for mark in chart.front)
-    assert [mark.y for mark in chart.front] == sorted(mark.y for mark in chart.front)
+    frontier = [mark.y for mark in chart.front if mark.state]
+    assert frontier == sorted(frontier)
     assert all(0 <= mark.x <= 100 and 0 <= mark.y <= chart.height for mark in (*chart.front, *chart.rest))
     chosen = [mark for mark in chart.front if mark.state == "on"]
     assert [mark.href for mark in chosen] == ["/one/"]
@@ -137,24 +141,28 @@ def test_scatter_draws_at_most_its_limit_and_survives_one_point() -> None:
     assert len(alone.x_ticks) >= 1
 
 
-def test_labels_of_frontier_points_keep_their_distance() -> None:
-    points = [
-        {
-            "hours": 10 + 0.01 * place,
-            "usd": 100 - place,
-            "accelerator": "a",
-            "count": place,
-            "frontier": True,
-            "rank": place,
-        }
-        for place in range(1, 40)
-    ]
-    chart = scatter(points, Reading(chosen_rank=1))
+@pytest.mark.parametrize("seed", range(12))
+def test_labels_meet_no_mark_and_no_other_label(seed: int) -> None:
+    chance = random.Random(seed)
+    hours, usd = 1.0, 10.0 ** chance.uniform(0, 7)
+    points = []
+    for place in range(chance.choice([1, 2, 5, 40])):
+        hours *= 1 + chance.random() * chance.choice([0.01, 0.5])
+        usd *= 1 - chance.random() * chance.choice([0.01, 0.3])
+        card = {"accelerator": chance.choice(["a", "a-very-long-name"]), "count": chance.choice([1, 8, 4096])}
+        points.append(card | {"hours": hours, "usd": usd, "frontier": True, "rank": place + 1})
+    chart = scatter(
+        points, Reading(chosen_rank=chance.randint(1, len(points)), deadline_hours=chance.choice([None, 3]))
+    )
     assert chart is not None
-    labelled = [mark for mark in chart.front if mark.label]
-    for one in labelled:
-        for other in labelled:
-            assert one is other or abs(one.x - other.x) >= 15 or abs(one.y - other.y) >= 20
+    named = [mark for mark in chart.front if mark.label]
+    boxes = [box_of(mark, mark.spot, f"{mark.label} \u00b7 {mark.money}") for mark in named]
+    assert len(points) > 5 or named
+    for place, box in enumerate(boxes):
+        assert box.left >= 0
+        assert box.right <= WIDTH
+        assert not any(box.shared(other) for other in boxes[place + 1 :])
+        assert not any(box.shared(around(mark.x / 100 * WIDTH, mark.y, 5)) for mark in chart.front)
 
 
 @pytest.mark.parametrize(("low", "high"), [(1.0, 1.2), (0.4, 12_000_000.0), (5.0, 40.0)])
