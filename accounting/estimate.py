@@ -16,6 +16,7 @@ from accounting.memory.context import Context
 from accounting.memory.device import Device, device_bytes
 from accounting.memory.outside import host_bytes_per_rank
 from accounting.scenario import Scenario
+from accounting.standing import Standing, standing_of
 from accounting.step_time import Timing, step_time
 from accounting.units import Bytes
 from accounting.version import ENGINE_VERSION
@@ -114,9 +115,14 @@ class Need:
     host_per_rank: Bytes
 
 
-def need_of(scenario: Scenario) -> Need:
-    """The memory half of an estimate, reduced to what a search compares with a machine."""
-    _, ledger, device = memory_of(scenario)
+def need_of(scenario: Scenario, standing: Standing | None = None) -> Need:
+    """The memory half of an estimate, reduced to what a search compares with a machine.
+
+    `standing` is what `standing_of` found for these candidates, where somebody has asked it already.
+    """
+    context = Context(scenario)
+    ledger = (standing_of(scenario) if standing is None else standing).fill(context)
+    device = device_bytes(context, ledger)
     worst = np.argmax(device.total, axis=1).reshape(-1, 1)
     return Need(
         expected=np.take_along_axis(device.total, worst, axis=1),

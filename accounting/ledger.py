@@ -104,14 +104,14 @@ class Ledger:
         return peak
 
 
-def fill(lines: tuple[Line, ...], context: Context) -> Ledger:
-    """Evaluate every line once and add up each moment.
+def fill(lines: tuple[Line, ...], context: Context, standing: Mapping[Moment, Bytes] | None = None) -> Ledger:
+    """Evaluate every line once and add up each moment, on top of what `standing` holds there already; it is used up.
 
     Raises AssertionError where a line gives anything but int64: a float in a byte count is a programmer's error.
     """
     shape = context.partition.shape
     rows = []
-    totals = {moment: np.zeros(shape, dtype=np.int64) for moment in MOMENTS}
+    totals = dict(standing or {moment: np.zeros(shape, dtype=np.int64) for moment in MOMENTS})
     for line in lines:
         amounts = {}
         for moment, amount in line.amount(context).items():

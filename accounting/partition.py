@@ -144,6 +144,8 @@ def _kind_layers(
         spans = [(ends - np.asarray(recipe.stage_layers, dtype=np.int64), ends)]
     elif runs_modules(recipe) and recipe.schedule is not Schedule.INTERLEAVED:
         spans = [spans_by_cost(recipe, layout, total, active.shape[1])]
+    elif len(inventory.kinds) == 1:
+        return (np.where(active, _even_blocks(recipe, layout, total, stage), 0),)
     else:
         spans = _even_spans(recipe, layout, total, stage)
     counts = []
@@ -154,9 +156,22 @@ def _kind_layers(
     return tuple(counts)
 
 
+def _chunks_per_stage(recipe: Recipe, layout: Layout) -> Bytes:
+    return np.where(recipe.schedule is Schedule.INTERLEAVED, layout.vpp, 1)
+
+
+def _even_blocks(recipe: Recipe, layout: Layout, total: int, stage: Bytes) -> Bytes:
+    """Blocks of each stage where all are of one kind: the lengths of `_even_spans` added up. [(N, S)]"""
+    virtual = _chunks_per_stage(recipe, layout)
+    base, extra = total // (layout.pp * virtual), total % (layout.pp * virtual)
+    if not extra.any():
+        return np.broadcast_to(base * virtual, (len(extra), stage.shape[1]))
+    return base * virtual + np.clip(ceil_div(extra - stage, layout.pp), 0, virtual)
+
+
 def _even_spans(recipe: Recipe, layout: Layout, total: int, stage: Bytes) -> list[tuple[Bytes, Bytes]]:
     """Where each stage's chunks start and end when blocks are spread evenly, one chunk a virtual stage."""
-    chunks = layout.pp * np.where(recipe.schedule is Schedule.INTERLEAVED, layout.vpp, 1)
+    chunks = layout.pp * _chunks_per_stage(recipe, layout)
     base, extra = total // chunks, total % chunks
     spans = []
     for virtual in range(int((chunks // layout.pp).max())):

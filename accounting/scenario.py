@@ -111,6 +111,10 @@ class Columns:
         return type(self)(**picked)
 
 
+BATCH_COLUMNS = ("micro_batch_size", "micro_batches")
+"""What two layouts may differ in and still hold the same weights and states."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout(Columns):
     """Degrees and batch. dp_replicate · dp_shard · tp · cp · pp = count; ep · etp divides dp · cp · tp."""

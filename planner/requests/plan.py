@@ -72,6 +72,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         recomputes=_each(search, "recompute", lambda entry, pointer: read_recompute(entry, f"/search{pointer}", notes)),
         offloads=_each(search, "offload", lambda entry, pointer: _offload(entry, f"/search{pointer}", notes)),
         attention=Attention(request["attention"]),
+        counts=_axis(hardware["counts"]),
         max_count=hardware["max_count"],
         min_count=hardware["min_count"],
         constraints=Constraints(**request["constraints"]),
@@ -154,7 +155,7 @@ def _optimizers(request: Mapping[str, Any], notes: Notes) -> tuple[Chosen, ...]:
 
 def _axes(search: Mapping[str, Any]) -> dict[str, Any]:
     """What the request leaves of each degree and of the micro-batch."""
-    return {name: _axis(search[name]) for name in ("tp", "pp", "cp", "ep", "micro_batch_sizes")}
+    return {name: _axis(search[name]) for name in ("tp", "pp", "vpp", "cp", "ep", "micro_batch_sizes")}
 
 
 def _axis(given: str | list[int]) -> tuple[int, ...] | None:

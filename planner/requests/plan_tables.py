@@ -20,6 +20,7 @@ MAX_TOKENS = 10**18
 MAX_BATCH_TOKENS = 1 << 40
 MAX_DEVICES = 1 << 17
 MAX_AXIS = 64
+MAX_COUNTS = 256
 MAX_OPTIONS = 100
 OBJECTIVES = ("cost", "time", "devices")
 RISKS = ("upper", "expected")
@@ -31,8 +32,8 @@ def _any_of(item: Kind, longest: int = 256) -> Sequence:
     return Sequence(item, longest=longest)
 
 
-def _axis(high: int) -> Either:
-    return Either(word=Word(("auto",)), items=Sequence(Whole(1, high), longest=MAX_AXIS, shortest=1))
+def _axis(high: int, longest: int = MAX_AXIS) -> Either:
+    return Either(word=Word(("auto",)), items=Sequence(Whole(1, high), longest=longest, shortest=1))
 
 
 WORKLOAD = Record(
@@ -52,13 +53,16 @@ HARDWARE = Record(
         "pricing": Member(_any_of(Word(PRICING), 3), default=["on-demand"], help="empty: any"),
         "max_count": Member(Whole(1, MAX_DEVICES), default=64, help="at most so many devices"),
         "min_count": Member(Whole(1, MAX_DEVICES), default=1),
+        "counts": Member(
+            _axis(MAX_DEVICES, MAX_COUNTS), default="auto", help="device counts to try, within min_count and max_count"
+        ),
         "pool": Member(Text(), nullable=True, help="slug of devices the team already has"),
     }
 )
 SEARCH = Record(
     {
         "zero_stages": Member(Sequence(Whole(0, 3), longest=4), default=[0, 1, 2, 3], help="empty: any"),
-        **{axis: Member(_axis(MAX_STAGES), default="auto") for axis in ("tp", "pp", "cp", "ep")},
+        **{axis: Member(_axis(MAX_STAGES), default="auto") for axis in ("tp", "pp", "vpp", "cp", "ep")},
         "micro_batch_sizes": Member(_axis(MAX_MICRO_BATCH), default="auto"),
         "recompute": Member(_any_of(RECOMPUTE, 16), default=["none", "selective", "full"], help="empty: any"),
         "offload": Member(
@@ -81,6 +85,9 @@ GOODPUT = Record(
         "checkpoint_seconds": Member(Number(0, 1e6), default=60),
         "restart_seconds": Member(Number(0, 1e6), default=600),
         "failures_per_device_hour": Member(Number(0, 1), default=5e-6),
+        "preemptions_per_device_hour": Member(
+            Number(0, 10), nullable=True, help="of devices at spot prices; null: not known, and not counted"
+        ),
     }
 )
 PLAN = Record(

@@ -12,11 +12,12 @@ from accounting.answer import offer_answer as priced_by
 from accounting.catalog import Offer
 from planner.search.changes import Outcome, outcome, what_if, what_would_work
 from planner.search.explain import explanation, faster, missed_by, price_warnings, why, why_not
+from planner.search.found import Found
 from planner.search.machines import price_age_days
 from planner.search.points import points
 from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate, Ranking, nearest_misses
-from planner.search.scan import Cancelled, Found
+from planner.search.scan import Cancelled
 
 MEMORY_SUMMARY = (
     "by_bucket",

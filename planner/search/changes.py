@@ -15,9 +15,10 @@ from accounting.model import Adapter
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
 from accounting.vocabulary import Engine, Place, RecomputeMode
 from planner.search.machines import machine_choices
+from planner.search.pricing import cost_of
 from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate, Ranking
-from planner.search.scan import Cancelled, cost_of, scan
+from planner.search.scan import Cancelled, scan
 
 Edit = Callable[[Scenario], Scenario]
 PRICE_SWING = 0.2
@@ -45,7 +46,7 @@ def outcome(problem: PlanProblem, scenario: Scenario) -> Outcome:
     """Estimate and price one scenario of one row."""
     known = estimate(scenario)
     timing = known.timing
-    cost = cost_of(problem, scenario, timing)
+    cost = cost_of(problem, scenario, timing.step_seconds)
     upper = problem.constraints.risk == "upper"
     hours = float(cost.hours[0, 0])
     low, high = (float((edge / timing.step_seconds)[0, 0]) for edge in timing.band)

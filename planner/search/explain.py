@@ -10,10 +10,10 @@ import numpy as np
 
 from accounting.catalog import Offer
 from accounting.units import GIB
+from planner.search.found import Found
 from planner.search.machines import price_age_days
 from planner.search.problem import PlanProblem
-from planner.search.rank import Candidate
-from planner.search.scan import Found
+from planner.search.rank import Candidate, better_but_for
 
 OBJECTIVE_WORDS = {"cost": "Cheapest", "time": "Fastest", "devices": "Fewest devices"}
 FRESH_DAYS = 7
@@ -30,7 +30,7 @@ def why(problem: PlanProblem, found: Found, best: Candidate, rival: Candidate | 
 
     `waiting`: share of the step that waits for links; NaN where it is not known.
     """
-    lines = [f"{OBJECTIVE_WORDS[problem.objective]} of {found.feasible_count:,} candidates that meet every limit."]
+    lines = [f"{OBJECTIVE_WORDS[problem.objective]} of {found.fitting:,} candidates that fit in memory."]
     lines.append(binding(problem, found, best, waiting))
     if rival is not None and np.isfinite(rival.total) and np.isfinite(best.total):
         unit = "" if problem.tokens is not None else " an hour"
@@ -43,9 +43,9 @@ def why(problem: PlanProblem, found: Found, best: Candidate, rival: Candidate | 
 def binding(problem: PlanProblem, found: Found, best: Candidate, waiting: float) -> str:
     """What stops something better: the deadline, the budget, the links, memory, or only the price."""
     free = -best.over_bytes / GIB
-    if problem.constraints.deadline_hours is not None and found.rejected["deadline"]:
+    if problem.constraints.deadline_hours is not None and better_but_for(found, "deadline", best, problem.objective):
         return f"The deadline of {problem.constraints.deadline_hours:g} h binds; {free:.1f} GiB stay free per device."
-    if problem.constraints.budget_usd is not None and found.rejected["budget"]:
+    if problem.constraints.budget_usd is not None and better_but_for(found, "budget", best, problem.objective):
         return f"The budget of ${problem.constraints.budget_usd:,.0f} binds; {free:.1f} GiB stay free per device."
     if waiting > LINKS_BIND:
         return f"The links bind: {waiting:.0%} of each step waits for them; {free:.1f} GiB stay free per device."

@@ -28,7 +28,9 @@ FSDP = (Engine.FSDP1, Engine.FSDP2)
 SLICE = 65_536
 """Combinations decoded at a time."""
 CELLS = 24_576
-"""Rows · stages of one batch of layouts: a third of the cells that overflow the cache, and few calls all the same."""
+"""Rows · stages evaluated at a time: a third of the cells that overflow the cache, and few calls all the same."""
+BATCH_CELLS = 8 * CELLS
+"""Rows · stages of one batch of layouts, of which many only differ in their micro-batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +98,10 @@ def axes_of(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Axes:
     if moe is not None and engine is Engine.MEGATRON:
         expert = tuple(power for power in POWERS if moe.experts % power == 0)
     micro = tuple(power for power in POWERS if power <= LARGEST_AUTOMATIC_MICRO_BATCH) if architecture else (1,)
-    interleaved = recipe.schedule is Schedule.INTERLEAVED
     pp = problem.pp or pipeline
     return Axes(
-        pp=tuple(stages for stages in pp if stages > 1) if interleaved else pp,
-        vpp=VIRTUAL_STAGES if interleaved else (1,),
+        pp=tuple(stages for stages in pp if stages > 1) if recipe.schedule is Schedule.INTERLEAVED else pp,
+        vpp=_virtual(problem, recipe),
         sites=len(sites.count),
         hybrid=(0, 1) if engine in FSDP else (0,),
         tp=problem.tp or tensor,
@@ -110,8 +111,20 @@ def axes_of(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Axes:
     )
 
 
+def _virtual(problem: PlanProblem, recipe: Recipe) -> tuple[int, ...]:
+    """Chunks of a stage: one, or what an interleaved schedule may have."""
+    if recipe.schedule is not Schedule.INTERLEAVED:
+        return (1,)
+    return VIRTUAL_STAGES if problem.vpp is None else tuple(chunks for chunks in problem.vpp if chunks > 1)
+
+
+def unsharded(recipe: Recipe) -> bool:
+    """Whether data-parallel ranks are copies of one another: stage 0 of an engine that shards by stage."""
+    return recipe.zero_stage == 0 and recipe.engine not in FSDP
+
+
 def layouts(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Iterator[Layouts]:
-    """Every layout of a recipe, in batches of about CELLS rows times stages, shallow pipelines first."""
+    """Every layout of a recipe, in batches of about BATCH_CELLS rows times stages, shallow pipelines first."""
     axes = axes_of(problem, recipe, sites)
     held: list[dict[str, Whole]] = []
     rejected: Counter[str] = Counter()
@@ -124,7 +137,7 @@ def layouts(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Iterator[Layo
         for part in _parts(rows):
             held.append(part)
             cells += len(part["pp"]) * int(part["pp"].max())
-            if cells >= CELLS:
+            if cells >= BATCH_CELLS:
                 yield _batch(problem, recipe, held, rejected, visited)
                 held, rejected, cells, visited = [], Counter(), 0, 0
     if held or rejected or visited:
@@ -142,7 +155,7 @@ def _parts(rows: dict[str, Whole]) -> Iterator[dict[str, Whole]]:
     size = len(rows["pp"])
     if not size:
         return
-    step = max(CELLS // int(rows["pp"].max()), 1)
+    step = max(BATCH_CELLS // int(rows["pp"].max()), 1)
     for start in range(0, size, step):
         yield {name: values[start : start + step] for name, values in rows.items()}
 
@@ -206,8 +219,7 @@ def _layout(problem: PlanProblem, recipe: Recipe, rows: dict[str, Whole]) -> tup
     if recipe.schedule is Schedule.INTERLEAVED:
         # Source: Megatron-LM: interleaving takes whole rounds of the pipeline.
         unbalanced = unbalanced | (micro_batches % rows["pp"] != 0)
-    unsharded = recipe.zero_stage == 0 and recipe.engine not in FSDP
-    replicate = data if unsharded else np.where(rows["hybrid"] == 1, rows["nodes"], 1)
+    replicate = data if unsharded(recipe) else np.where(rows["hybrid"] == 1, rows["nodes"], 1)
     layout = Layout(
         count=column(rows["count"]),
         dp_replicate=column(replicate),

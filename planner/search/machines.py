@@ -116,8 +116,13 @@ def _internal_offer(problem: PlanProblem) -> Offer | None:
 
 
 def counts(problem: PlanProblem, choice: MachineChoice) -> list[int]:
-    """Device counts to try: 1, 2, 3, 4, 6, 8, 12, 16 … instances, and parts of a pool's node, within the limits."""
+    """Device counts to try, within the limits: those asked for, else 1, 2, 3, 4, 6, 8, 12, 16 … instances.
+
+    A pool gives its devices out singly, so parts of a node are among them.
+    """
     most = problem.max_count if problem.pool is None else min(problem.max_count, problem.pool.count)
+    if problem.counts is not None:
+        return [count for count in problem.counts if problem.min_count <= count <= most]
     found, step = set(), choice.devices
     instances = 1
     while instances * step <= most:

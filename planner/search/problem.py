@@ -48,6 +48,8 @@ class Goodput:
     checkpoint_seconds: float = 60.0
     restart_seconds: float = 600.0
     failures_per_device_hour: float = 5e-6
+    preemptions_per_device_hour: float | None = None
+    """Of spot offers; None = not known, and not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +79,9 @@ class PlanProblem:
     cp: Axis
     ep: Axis
     micro_batch_sizes: Axis
+    vpp: Axis
+    counts: Axis
+    """Device counts to try; None = a ladder of instances."""
     recomputes: tuple[Recompute, ...]
     offloads: tuple[Offload, ...]
     attention: Attention

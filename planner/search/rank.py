@@ -15,9 +15,10 @@ from planner.search.candidates import (
     order_of,
     undominated,
 )
+from planner.search.found import NEAREST, Found
 from planner.search.machines import MachineChoice
+from planner.search.pricing import priced
 from planner.search.problem import PlanProblem
-from planner.search.scan import NEAREST, Found, priced
 from planner.search.sites import Fleet, Whole
 
 NUMBERS = ("total", "pace", "hours", "usd", "usd_per_hour", "step_seconds", "count", "degrees", "over", "place")
@@ -122,14 +123,46 @@ class Ranking:
         return int(order_of([self.columns["hours"], self.columns["total"]])[0])
 
 
+def winners(groups: list[Candidates], objective: str) -> Whole:
+    """Rows of several recipes that an answer can show: best and fastest of each place, and the frontier."""
+    columns = {name: np.concatenate([getattr(group, name) for group in groups]) for name in NUMBERS}
+    place = columns["place"].astype(np.int64)
+    rows = [first_of_each(place, order_of([columns[name] for name in ORDERS[kind]])) for kind in (objective, "time")]
+    ties = (columns["count"].astype(np.int64), columns["degrees"].astype(np.int64))
+    return np.unique(np.concatenate([*rows, undominated(columns["hours"], columns["usd"], *ties)]))
+
+
+MISSES = {"budget": ("too_dear", "usd"), "deadline": ("too_slow", "hours"), "memory": ("too_big", "over")}
+"""Reason → (where a scan keeps them, how far they are from being feasible)."""
+
+
+def closest_places(found: Found, reason: str) -> tuple[Ranking, Whole]:
+    """Every miss of a kind, and the closest row of each place, nearest first."""
+    kept, distance = MISSES[reason]
+    ranking = Ranking(getattr(found, kept), found.fleet, "cost")
+    place = ranking.columns["place"].astype(np.int64)
+    nearest = first_of_each(place, order_of([ranking.columns[distance]]))
+    if reason != "memory":
+        nearest = nearest[~np.isin(place[nearest], np.array(sorted(found.feasible_places()), dtype=np.int64))]
+    return ranking, nearest
+
+
+def better_but_for(found: Found, reason: str, best: Candidate, objective: str) -> bool:
+    """Whether something of another place would come before the best but for a limit on hours or dollars."""
+    ranking, nearest = closest_places(found, reason)
+    name = {"cost": "total", "time": "hours", "devices": "count"}[objective]
+    limit = {"cost": best.total, "time": best.hours, "devices": best.count}[objective]
+    return bool((ranking.columns[name][nearest] < limit).any())
+
+
 def nearest_misses(problem: PlanProblem, found: Found) -> list[tuple[str, Candidate]]:
-    """(reason, candidate): those that came furthest first: over budget, too late, then too big; one per place."""
+    """(reason, candidate): those that came furthest first: over budget, too late, then too big; one per place.
+
+    Nothing is late or dear of note at a place that has a feasible layout: that one is both faster and cheaper.
+    """
     misses: list[tuple[str, Candidate]] = []
-    dear, slow, big = found.too_dear, found.too_slow, found.too_big
-    kinds = (("budget", dear, "usd"), ("deadline", slow, "hours"), ("memory", big, "over"))
-    for reason, groups, name in kinds:
-        ranking = Ranking(groups, found.fleet, "cost")
-        nearest = first_of_each(ranking.columns["place"].astype(np.int64), order_of([ranking.columns[name]]))
+    for reason in MISSES:
+        ranking, nearest = closest_places(found, reason)
         for row in nearest[:NEAREST]:
             one = ranking.candidate(int(row))
             timed = priced(problem, found.fleet, one.source.take(np.array([one.index])))

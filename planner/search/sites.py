@@ -86,6 +86,12 @@ class Sites:
     members: Whole
     """Machines by site: those of site k stand from start[k] on."""
 
+    def largest(self, capacity: Bytes) -> tuple[Bytes, Whole]:
+        """(the largest capacity, how many capacities are known) among each site's machines. [(K,) each]"""
+        mine = capacity[self.members]
+        known = np.add.reduceat((mine >= 0).astype(np.int64), self.start)
+        return np.maximum.reduceat(mine, self.start), known
+
     def expand(self, site: Whole) -> tuple[Whole, Whole]:
         """(row, machine) of every candidate behind rows of layouts, whose sites are given, in row order."""
         weight = self.weight[site]

@@ -17,9 +17,9 @@ from accounting.scenario import Scenario
 from planner.requests import read_plan
 from planner.search.grid import layouts
 from planner.search.machines import machine_choices
+from planner.search.pricing import cost_of
 from planner.search.problem import PlanProblem
 from planner.search.recipes import recipes
-from planner.search.scan import cost_of
 from planner.search.sites import fleet_of, sites_of
 from tests.planner.requests.samples import CONTEXT, PLAN, put
 
@@ -49,7 +49,7 @@ def candidates() -> tuple[PlanProblem, Scenario]:
 def evaluate(problem: PlanProblem, scenario: Scenario) -> float:
     """Memory, time and dollars of every row; returns something of them so that nothing can be skipped."""
     known = estimate(scenario)
-    cost = cost_of(problem, scenario, known.timing)
+    cost = cost_of(problem, scenario, known.timing.step_seconds)
     return float(np.nansum(cost.usd) + known.device_bytes_high.sum() + known.fits().sum())
 
 

@@ -39,6 +39,20 @@ def random_problem(seed: int) -> PlanProblem:
             continue
 
 
+def wider_problem(seed: int) -> PlanProblem:
+    """A random problem whose degrees and micro-batches are the search's own, with all three modes of recomputation."""
+    chance = random.Random(seed)
+    while True:
+        request = random_request(chance)
+        auto = dict.fromkeys(("tp", "pp", "ep", "micro_batch_sizes"), "auto")
+        request["search"] |= {**auto, "recompute": ["none", "selective", "full"]}
+        request["hardware"]["max_count"] = chance.choice([16, 32])
+        try:
+            return read_plan(request, CONTEXT)
+        except InvalidRequest:
+            continue
+
+
 def random_request(chance: random.Random) -> dict[str, Any]:
     layers = chance.choice([4, 8, 12, 32])
     config = {**chance.choice([LLAMA, MIXTRAL]), "num_hidden_layers": layers}

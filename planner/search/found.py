@@ -1,0 +1,86 @@
+"""What a scan has found so far, shared by the judges of all recipes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from planner.search.candidates import Candidates, Floats
+from planner.search.machines import MachineChoice
+from planner.search.sites import Fleet, Whole
+
+NEAREST = 3
+"""Near misses shown of each kind."""
+AFTER_MEMORY = ("slower", "time_unknown", "throughput", "price_unknown", "price_stale", "deadline", "budget")
+"""Gates behind memory."""
+MOST_HELD = 65_536
+"""Feasible rows held before those that nothing can want are let go."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a scan found."""
+
+    fleet: Fleet
+    prune: bool = True
+    candidates: int = 0
+    rejected: Counter[str] = field(default_factory=Counter)
+    feasible: list[Candidates] = field(default_factory=list)
+    feasible_count: int = 0
+    too_big: list[Candidates] = field(default_factory=list)
+    """Closest candidates that do not fit in memory; nobody has timed them."""
+    too_slow: list[Candidates] = field(default_factory=list)
+    too_dear: list[Candidates] = field(default_factory=list)
+    spared: int = 0
+    """Candidates that a bound ruled out before they were evaluated."""
+    _over: dict[int, int] = field(default_factory=dict)
+    """Place → least bytes over the limit, of the closest places."""
+    _pace: dict[int, float] = field(default_factory=dict)
+    """Place → pace of its fastest feasible candidate."""
+
+    @property
+    def machines(self) -> tuple[MachineChoice, ...]:
+        """What `Candidates.machine` points into."""
+        return self.fleet.machines
+
+    def reject(self, reason: str, count: int) -> None:
+        """Count candidates lost at one gate."""
+        if count:
+            self.rejected[reason] += count
+
+    @property
+    def near(self) -> float:
+        """Bytes over the limit beyond which a candidate is no near miss any more; infinite where any may be one."""
+        return max(self._over.values()) if self.prune and len(self._over) == NEAREST else np.inf
+
+    def missed(self, here: Candidates) -> None:
+        """Take note of candidates that do not fit, one a place."""
+        for place, over in zip(here.place.tolist(), here.over.tolist(), strict=True):
+            self._over[place] = min(over, self._over.get(place, over))
+        closest = sorted(self._over.items(), key=lambda item: item[1])[:NEAREST]
+        self._over = dict(closest)
+
+    def fitted(self, here: Candidates) -> None:
+        """Take note of feasible candidates."""
+        places, row = np.unique(here.place, return_inverse=True)
+        least = np.full(len(places), np.inf)
+        np.fmin.at(least, row, here.pace)
+        for place, pace in zip(places.tolist(), least.tolist(), strict=True):
+            self._pace[place] = min(pace, self._pace.get(place, np.inf))
+
+    def best_pace(self, place: Whole) -> Floats:
+        """Pace of the fastest feasible candidate of each place so far; infinite where there is none. [(N,)]"""
+        places, row = np.unique(place, return_inverse=True)
+        known = [self._pace.get(code, np.inf) for code in places.tolist()]
+        return np.asarray(known, dtype=np.float64)[row]
+
+    @property
+    def fitting(self) -> int:
+        """Candidates that fit in memory, feasible or not: the same number with and without pruning."""
+        return self.feasible_count + sum(self.rejected[reason] for reason in AFTER_MEMORY)
+
+    def feasible_places(self) -> set[int]:
+        """Places that have a feasible candidate."""
+        return set(self._pace)

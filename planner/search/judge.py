@@ -1,0 +1,218 @@
+"""One recipe's way through the gates, a batch of layouts at a time.
+
+Order of the gates: engine, degrees, domain, the rules of accounting.constraints, batch, memory size known, memory, host
+memory, slower than another layout of its place, speed known, throughput, price, deadline, budget. A candidate is
+counted at the first it does not pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from accounting.constraints import RULES, reasons
+from accounting.estimate import limit_bytes, need_of
+from accounting.scenario import Layout, Recipe, Scenario
+from accounting.standing import Standing, standing_of
+from planner.search.bounds import least_seconds, product_flops
+from planner.search.candidates import Candidates, closest, joined, wanted
+from planner.search.found import Found
+from planner.search.grid import CELLS, Layouts
+from planner.search.pricing import paces, priced
+from planner.search.problem import PlanProblem
+from planner.search.sites import Sites, Whole
+
+MOST_NEAR = 4096
+"""Places whose closest miss a recipe holds: more than any request has."""
+MOST_PARTS = 32
+"""Batches of near misses held before they are joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Needs:
+    """Bytes of each layout of a batch, (R,)."""
+
+    need: Whole
+    """What must fit: the upper end of the range, or the expected value."""
+    expected: Whole
+    host: Whole
+    """Of one rank."""
+
+
+@dataclass(slots=True)
+class Judge:
+    """One recipe's way through the gates."""
+
+    problem: PlanProblem
+    recipe: Recipe
+    sites: Sites
+    found: Found
+    good: list[Candidates] = field(default_factory=list)
+    held: int = 0
+    big: list[Candidates] = field(default_factory=list)
+    late: list[Candidates] = field(default_factory=list)
+    dear: list[Candidates] = field(default_factory=list)
+    flops: float = 0.0
+    """Least FLOP of a token."""
+
+    def __post_init__(self) -> None:
+        self.flops = product_flops(self.recipe) if self.found.prune else 0.0
+
+    def take(self, batch: Layouts) -> None:
+        """Judge one batch of layouts on all their machines."""
+        for reason, count in batch.rejected.items():
+            self.found.reject(reason, count)
+        weight = self.sites.weight[batch.site]
+        self.found.candidates += sum(batch.rejected.values()) + int(weight.sum())
+        good = self._by_rules(batch, weight)
+        if not len(good):
+            return
+        layout, site = batch.layout.take(good), batch.site[good]
+        standing = standing_of(self._scenario(layout, site))
+        near = self._near_enough(standing, site)
+        step = max(CELLS // int(layout.pp.max()), 1)
+        for start in range(0, len(near), step):
+            part = near[start : start + step]
+            self._on_machines(layout.take(part), site[part], standing.take(part))
+
+    def finish(self) -> None:
+        """Hand over what is worth keeping."""
+        found = self.found
+        if self.good:
+            found.feasible.append(wanted(joined(self.good), self.problem.objective))
+        for held, into, name in (
+            (self.big, found.too_big, "over"),
+            (self.late, found.too_slow, "hours"),
+            (self.dear, found.too_dear, "usd"),
+        ):
+            if held:
+                every = joined(held)
+                into.append(closest(every, getattr(every, name), MOST_NEAR))
+
+    def _by_rules(self, batch: Layouts, weight: Whole) -> Whole:
+        """Rows that break no rule; each broken row is counted under its first rule."""
+        bits = reasons(self.recipe, batch.layout)[:, 0]
+        for index in range(len(RULES)):
+            # The lowest bit set is the first rule broken.
+            self.found.reject(RULES[index].reason, int(weight[(bits & -bits) == 1 << index].sum()))
+        unbalanced = (bits == 0) & batch.unbalanced
+        self.found.reject("batch", int(weight[unbalanced].sum()))
+        return np.flatnonzero((bits == 0) & ~batch.unbalanced)
+
+    def _near_enough(self, standing: Standing, site: Whole) -> Whole:
+        """Rows that may fit on one of their machines, or miss by little enough to be shown; the others are counted."""
+        if not self.found.prune:
+            return np.arange(len(site), dtype=np.int64)
+        limits = self.problem.constraints
+        largest, known = self.sites.largest(self.found.fleet.capacity)
+        over = standing.floor_bytes(upper=limits.risk == "upper") - limit_bytes(largest, limits.memory_headroom)[site]
+        hopeless = (known[site] > 0) & (over > 0) & (over > self.found.near)
+        lost = site[hopeless]
+        self.found.reject("memory", int(known[lost].sum()))
+        self.found.reject("memory_unknown", int((self.sites.weight - known)[lost].sum()))
+        self.found.spared += int(self.sites.weight[lost].sum())
+        return np.flatnonzero(~hopeless)
+
+    def _on_machines(self, layout: Layout, site: Whole, standing: Standing) -> None:
+        needs = self._needs(layout, site, standing)
+        fleet = self.found.fleet
+        row, machine = self.sites.expand(site)
+        capacity = fleet.capacity[machine]
+        unknown = capacity < 0
+        self.found.reject("memory_unknown", int(unknown.sum()))
+        limit = limit_bytes(capacity, self.problem.constraints.memory_headroom)
+        over = needs.need[row] - limit
+        missed = np.flatnonzero(~unknown & (over > 0))
+        self.found.reject("memory", len(missed))
+        if len(missed):
+            big = self._untimed(layout, row[missed], machine[missed], needs, limit[missed])
+            self._near(self.big, big, "over")
+            self.found.missed(self.big[-1])
+        fitting = np.flatnonzero(~unknown & (over <= 0))
+        row, machine, limit = row[fitting], machine[fitting], limit[fitting]
+        hosted = np.flatnonzero(~self._short_of_host_memory(needs.host[row], machine, layout.count[row, 0]))
+        for start in range(0, len(hosted), CELLS):
+            part = hosted[start : start + CELLS]
+            self._timed(self._untimed(layout, row[part], machine[part], needs, limit[part]))
+
+    def _needs(self, layout: Layout, site: Whole, standing: Standing) -> _Needs:
+        needed = need_of(self._scenario(layout, site), standing)
+        expected = needed.expected[:, 0]
+        upper = self.problem.constraints.risk == "upper"
+        return _Needs(needed.upper[:, 0] if upper else expected, expected, needed.host_per_rank[:, 0])
+
+    def _scenario(self, layout: Layout, site: Whole) -> Scenario:
+        """Layouts on the first machine of their site: memory is the same on all of them."""
+        return self.found.fleet.scenario(self.recipe, layout, self.sites.first[site])
+
+    def _short_of_host_memory(self, host: Whole, machine: Whole, count: Whole) -> NDArray[np.bool_]:
+        """Rows whose node has not the host memory that offloading needs; an unknown one rules nothing out."""
+        fleet = self.found.fleet
+        ranks = np.minimum(np.maximum(fleet.node_devices[machine], 1), count)
+        short = (fleet.host_memory[machine] >= 0) & (host * ranks > fleet.host_memory[machine])
+        self.found.reject("host_memory", int(short.sum()))
+        return short
+
+    def _untimed(self, layout: Layout, row: Whole, machine: Whole, needs: _Needs, limit: Whole) -> Candidates:
+        """Rows before anybody has timed them."""
+        unknown = np.full(len(row), np.nan)
+        both = needs.need[row], needs.expected[row]
+        return Candidates(self.recipe, layout.take(row), machine, *both, limit, unknown, unknown, unknown, unknown)
+
+    def _timed(self, here: Candidates) -> None:
+        """Time what may still be the fastest layout of its machine and count, and pass it through the gates."""
+        found = self.found
+        if found.prune and self.flops:
+            scenario = found.fleet.scenario(here.recipe, here.layout, here.machine)
+            least = paces(self.problem, scenario, least_seconds(scenario, self.flops))
+            slower = least > found.best_pace(here.place)
+            found.spared += int(slower.sum())
+            here = self._pass(here, ~slower, "slower")
+        if len(here):
+            self._gates(priced(self.problem, found.fleet, here))
+
+    def _gates(self, here: Candidates) -> None:
+        limits, found = self.problem.constraints, self.found
+        here = self._pass(here, np.isfinite(here.step_seconds), "time_unknown")
+        if limits.min_tokens_per_second is not None:
+            here = self._pass(here, here.tokens_per_second >= limits.min_tokens_per_second, "throughput")
+        if self.problem.objective == "cost" or limits.budget_usd is not None:
+            here = self._priced_only(here)
+        if limits.deadline_hours is not None and self.problem.tokens is not None:
+            late = here.hours > limits.deadline_hours
+            self._near(self.late, here.take(np.flatnonzero(late)), "hours")
+            here = self._pass(here, ~late, "deadline")
+        if limits.budget_usd is not None and self.problem.tokens is not None:
+            dear = here.usd > limits.budget_usd
+            self._near(self.dear, here.take(np.flatnonzero(dear)), "usd")
+            here = self._pass(here, ~dear, "budget")
+        found.feasible_count += len(here)
+        if len(here):
+            found.fitted(here)
+            self.good.append(here)
+            self.held += len(here)
+
+    def _near(self, held: list[Candidates], missed: Candidates, name: str) -> None:
+        """Hold the closest of each place: which places have something better is known only at the end."""
+        if not len(missed):
+            return
+        held.append(closest(missed, getattr(missed, name), MOST_NEAR))
+        if len(held) > MOST_PARTS:
+            every = joined(held)
+            held[:] = [closest(every, getattr(every, name), MOST_NEAR)]
+
+    def _priced_only(self, here: Candidates) -> Candidates:
+        priced_rows = np.isfinite(here.usd_per_hour)
+        if priced_rows.all():
+            return here
+        machines = self.found.machines
+        for index in np.unique(here.machine[~priced_rows]):
+            lost = int((~priced_rows & (here.machine == index)).sum())
+            self.found.reject(machines[index].no_price, lost)
+        return here.take(np.flatnonzero(priced_rows))
+
+    def _pass(self, here: Candidates, good: NDArray[np.bool_], reason: str) -> Candidates:
+        self.found.reject(reason, int((~good).sum()))
+        return here if good.all() else here.take(np.flatnonzero(good))
