@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from accounting.facts.dtypes import itemsize
 from accounting.scenario import Recipe
-from accounting.vocabulary import Engine
+from accounting.vocabulary import Attention, Engine, RecomputeMode
 
 HUGGING_FACE_ENGINES = (Engine.DDP, Engine.FSDP1, Engine.DEEPSPEED)
 """Engines whose usual loop runs Hugging Face modules and keeps the model's outputs until the step is done."""
+
+HALF_WIDTH = 2
+"""Bytes of a 16-bit number."""
 
 
 def runs_modules(recipe: Recipe) -> bool:
@@ -48,6 +52,46 @@ def runs_foundry(recipe: Recipe) -> bool:
     if recipe.engine is not Engine.FSDP1 or architecture is None or recipe.adapter is not None:
         return False
     return architecture.norm == "layernorm" and not architecture.gated_mlp
+
+
+def runs_litgpt(recipe: Recipe) -> bool:
+    """True where adapters train in pure 16 bit on whole weights, nothing recomputed: LitGPT's own modules and loss.
+
+    Hugging Face trainers run adapters under autocast, torchtune compiles and chunks its loss. Source: litgpt lora.py,
+    finetune/lora.py, utils.chunked_cross_entropy; bitsandbytes 0.42, the one it takes.
+    """
+    architecture, options, precision = recipe.model.architecture, recipe.options, recipe.precision
+    if recipe.engine is not Engine.DDP or recipe.adapter is None or architecture is None:
+        return False
+    half = itemsize(precision.parameters) == itemsize(precision.activations) == HALF_WIDTH
+    plain = options.loss == "standard" and not options.compile and recipe.attention is not Attention.EAGER
+    dense = architecture.moe is None and architecture.mla is None and architecture.encoder is None
+    return half and plain and dense and recipe.recompute.mode is RecomputeMode.NONE
+
+
+def runs_torchtune(recipe: Recipe) -> bool:
+    """True where pure 16 bit meets torch.compile and a chunked loss: torchtune's recipes.
+
+    They wrap the embedding and the head as FSDP units of their own, and hold 4-bit weights as torchao's, whose block
+    scales are always quantised once more. Source: torchtune recipes (custom_sharded_layers), torchao NF4Tensor.
+    """
+    options, precision = recipe.options, recipe.precision
+    half = itemsize(precision.parameters) == itemsize(precision.activations) == HALF_WIDTH
+    engine = recipe.engine in (Engine.DDP, Engine.FSDP2) and precision.master_weights is None
+    return engine and half and options.compile and options.loss == "chunked"
+
+
+def runs_megatron_deepspeed(recipe: Recipe) -> bool:
+    """True where DeepSpeed's optimizers step a Megatron GPT: 16-bit gradients under ZeRO-1, or ALiBi (BLOOM).
+
+    Megatron-Core's distributed optimizer keeps fp32 gradients in buckets of its own and knows no ALiBi. Source:
+    Megatron-DeepSpeed; deepspeed stage_1_and_2, bf16_optimizer.
+    """
+    architecture, precision = recipe.model.architecture, recipe.precision
+    if recipe.engine is not Engine.MEGATRON or recipe.zero_stage != 1 or architecture is None:
+        return False
+    sixteen = precision.parameters == precision.gradients == "fp16" and precision.master_weights == "fp32"
+    return architecture.norm == "layernorm" and (sixteen or architecture.family == "bloom")
 
 
 def adds_separate_gradients(recipe: Recipe) -> bool:

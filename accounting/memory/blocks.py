@@ -12,6 +12,7 @@ from accounting.memory.numerics import Numerics
 from accounting.memory.saved import GEMMA_FAMILIES, activation_bytes, block_rows
 from accounting.memory.saved_adapter import adapter_rows
 from accounting.memory.saved_attention import kernel_of
+from accounting.memory.saved_litgpt import litgpt_rows
 from accounting.memory.saved_rows import AdapterRows, Block, Saved, Split
 from accounting.model.tensors import LayerKind, Tensor
 from accounting.partition import Partition
@@ -19,6 +20,8 @@ from accounting.scenario import Layout, Recipe
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import RecomputeMode
 
+WHOLE_BASES = ("fp32", "bf16", "fp16")
+"""What a frozen base rests in without quantisation."""
 MODULE_ALIASES: dict[str, tuple[str, ...]] = {
     "core_attn": ("core_attention",),
     "core_attention": ("core_attention",),
@@ -91,12 +94,20 @@ def block_of(recipe: Recipe, layout: Layout, kind_index: int, numerics: Numerics
     )
 
 
+def _rows(block: Block) -> list[Saved]:
+    """Every tensor a block saves: of a model that trains whole, or of adapters on a frozen base."""
+    if block.adapter is None:
+        return block_rows(block)
+    return (litgpt_rows if block.numerics.litgpt else adapter_rows)(block, block.adapter)
+
+
 def _adapter_of(recipe: Recipe, kind: LayerKind) -> AdapterRows | None:
     """Which matrices of a block carry an adapter, from the tensors that were added to it."""
     if recipe.adapter is None:
         return None
     words = frozenset(word for tensor in kind.tensors if tensor.adapter for word in tensor.words)
-    return AdapterRows(words, recipe.adapter.rank, itemsize(recipe.precision.parameters))
+    quantised = recipe.adapter.base_dtype not in WHOLE_BASES
+    return AdapterRows(words, recipe.adapter.rank, itemsize(recipe.precision.parameters), quantised)
 
 
 def routed_tokens(recipe: Recipe, partition: Partition, layout: Layout) -> Bytes:
@@ -122,8 +133,7 @@ def block_bytes(
     block = block_of(recipe, layout, kind_index, numerics)
     routed = routed_tokens(recipe, partition, layout)
     amounts = [
-        (row, divided(row, partition, layout, routed, numerics, block.architecture.kv_heads))
-        for row in (block_rows(block) if block.adapter is None else adapter_rows(block, block.adapter))
+        (row, divided(row, partition, layout, routed, numerics, block.architecture.kv_heads)) for row in _rows(block)
     ]
     zero = np.zeros_like(partition.tokens)
     if recipe.options.tiled_mlp_compute:
@@ -228,6 +238,8 @@ _SCORE_MOMENT = {
     "stream": ((4, -2), (6, 0), (8, -4)),
     "upcast": ((6, -6), (6, -6), (8, -8)),
     "gemma": ((6, -24), (6, -22), (8, -24)),
+    # Megatron's fused scale-mask-softmax writes its gradient over the one it is given.
+    "in_place": ((2, -2), (2, 0), (4, -4)),
 }
 
 
@@ -261,12 +273,19 @@ def working_set(block: Block, partition: Partition, layout: Layout) -> Bytes:
         moment = np.maximum(moment, partition.tokens * _GEMMA_FLOOR[column] * h)
     if kernel_of(block) not in ("eager", "math"):
         return moment
-    law = "gemma" if gemma else "stream" if block.habits.softmax_in_stream else "upcast"
-    per_score, per_hidden = _SCORE_MOMENT[law][column]
+    per_score, per_hidden = _SCORE_MOMENT[_score_law(block)][column]
     scores = ceil_div(partition.tokens * per_score * architecture.heads * block.sequence, layout.tp)
     freed = ceil_div(partition.tokens * activation_bytes(block) * width, ways)
     larger: Bytes = np.maximum(moment, scores + ceil_div(partition.tokens * per_hidden * h, sequence_ways) - freed)
     return larger
+
+
+def _score_law(block: Block) -> str:
+    if block.numerics.megatron_deepspeed:
+        return "in_place"
+    if block.architecture.family in GEMMA_FAMILIES:
+        return "gemma"
+    return "stream" if block.habits.softmax_in_stream else "upcast"
 
 
 def _mlp_law(block: Block) -> str:

@@ -57,6 +57,8 @@ def gathered_units(context: Context) -> ByMoment:
     gradient, head_gradient = gather * trained, gather * context.head_elements
     early = gather * context.largest_block(_early_elements(context))
     alone = context.partition.shard_group == 1
+    if context.wraps_vocabulary:
+        return _vocabulary_apart(context, unit, early, scattered, gradient)
     moments = {
         FIRST_GATHER: 2 * (root + unit),
         FORWARD_BLOCK: resident + (2 * unit if whole else 3 * unit),
@@ -69,6 +71,37 @@ def gathered_units(context: Context) -> ByMoment:
         REDUCTION: gather * root_trained + np.where(alone, 0, reduce * root_trained),
     }
     return {moment: amount + context.zero for moment, amount in moments.items()}
+
+
+def _vocabulary_apart(context: Context, unit: Bytes, early: Bytes, scattered: Bytes, gradient: Bytes) -> ByMoment:
+    """Gathered units where the embedding and the head are units beside the blocks: none of them stays resident."""
+    gather = itemsize(context.recipe.precision.activations)
+    reduce = itemsize(context.recipe.precision.reduce or context.recipe.precision.gradients or "fp32")
+    embedding, head = (context.unit_sum(-1, _gathered_of(context, word)) for word in ("embed_tokens", "lm_head"))
+    root_trained = context.unit_sum(-1, trainable_elements)
+    first = root_trained - context.head_elements
+    whole = unit * context.partition.layers if _stays_gathered(context) else context.zero
+    own = context.zero if _stays_gathered(context) else unit
+    moments = {
+        FIRST_GATHER: 2 * (embedding + unit),
+        FORWARD_BLOCK: whole + (2 * unit if _stays_gathered(context) else 3 * unit),
+        FORWARD_LOSS: whole + head + own,
+        BACKWARD_LOSS: whole + head + own + gather * context.head_elements,
+        LAST_BLOCK: whole + reduce * context.head_elements + 2 * own + early,
+        NEXT_BLOCK: whole + 2 * own + scattered + early,
+        FIRST_BLOCK: whole + own + embedding + scattered + gradient,
+        REDUCTION: (gather + reduce) * first,
+    }
+    return {moment: amount + context.zero for moment, amount in moments.items()}
+
+
+def _gathered_of(context: Context, word: str) -> Callable[[LocalTensor], Bytes | int]:
+    """Gathered bytes of the tensors that hold one logical matrix."""
+
+    def of(item: LocalTensor) -> Bytes | int:
+        return context.gathered_bytes(item) if word in item.tensor.words else 0
+
+    return of
 
 
 def trainable_elements(item: LocalTensor) -> Bytes | int:

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from accounting.facts.dtypes import itemsize, stored_bytes, tensor_constant_bytes
-from accounting.memory.blocks import BlockBytes, block_bytes
+from accounting.memory.blocks import WHOLE_BASES, BlockBytes, block_bytes
 from accounting.memory.held import HeldTensors
 from accounting.memory.numerics import Numerics, numerics_of
 from accounting.memory.sharding import Cut
@@ -73,17 +73,23 @@ class Context(HeldTensors):
 
     def is_quantised(self, item: LocalTensor) -> bool:
         """Whether the base stores this tensor in its low-bit type."""
-        whole = self.base_dtype in ("fp32", "bf16", "fp16")
-        return not whole and item.tensor.quantisable
+        # Fabric's plugin swaps every linear layer, the head's too.
+        stored_low = item.tensor.quantisable or (self.numerics.litgpt and item.tensor.role == "head")
+        return self.base_is_quantised and stored_low
+
+    @property
+    def base_is_quantised(self) -> bool:
+        """The frozen base rests in fewer than 16 bits."""
+        return self.base_dtype not in WHOLE_BASES
 
     def frozen_tensor_bytes(self, item: LocalTensor) -> Bytes:
         """One frozen tensor at rest. [byte, (N, 1)]"""
         options = self.recipe.options
         if self.is_quantised(item):
-            double = options.bnb_4bit_use_double_quant
+            double = options.bnb_4bit_use_double_quant or self.numerics.torchtune
             stored = stored_bytes(self.base_dtype, item.elements, item.dims[0], double_quant=double)
             return stored + tensor_constant_bytes(self.base_dtype, double_quant=double)
-        if self.base_dtype in ("fp32", "bf16", "fp16"):
+        if self.base_dtype in WHOLE_BASES:
             size = itemsize(self.base_dtype)
         else:
             # Quantising loaders leave the rest in 16 bit; the k-bit preparation raises it to fp32.
@@ -123,6 +129,11 @@ class Context(HeldTensors):
     def root_elements(self) -> Bytes:
         """Parameters of a stage outside its blocks. [elements, (N, S)]"""
         return self.partition.unit_elements(-1) * self.partition.active
+
+    @cached_property
+    def wraps_vocabulary(self) -> bool:
+        """Embedding and head are gathered as units of their own; a tied matrix stays with the root."""
+        return self.numerics.torchtune and self._has_head
 
     @cached_property
     def head_elements(self) -> Bytes:

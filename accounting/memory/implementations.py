@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from accounting.facts.dtypes import itemsize
+from accounting.facts.dtypes import itemsize, stored_bytes
 from accounting.facts.frameworks import COLLECTIVES_IN_FLIGHT
 from accounting.ledger import (
     BACKWARD_LOSS,
@@ -18,6 +18,7 @@ from accounting.ledger import (
     REDUCTION,
     ByMoment,
     Line,
+    always,
 )
 from accounting.memory.context import Context
 from accounting.units import Bytes
@@ -88,8 +89,39 @@ def separate_gradients(context: Context) -> ByMoment:
     }
 
 
+def litgpt_embeddings(context: Context) -> ByMoment:
+    """Matrices of the vocabulary's size that LitGPT holds beside the model's own.
+
+    bytes = vocabulary · hidden · (2, or the 4-bit size) of a head apart where the embedding is tied + 2 · vocabulary ·
+    hidden of the embedding that bitsandbytes' replaced, over a quantised base
+
+    Alive: always. Source: litgpt model.GPT (lm_head is a matrix of its own), finetune/lora.py (old_embedding).
+    """
+    if not context.numerics.litgpt:
+        return {}
+    architecture, matrix = context.recipe.model.architecture, vocabulary_elements(context)
+    assert architecture is not None
+    quantised = context.base_is_quantised
+    head = context.zero
+    if architecture.tied_embeddings:
+        double = context.recipe.options.bnb_4bit_use_double_quant
+        low = stored_bytes(context.base_dtype, matrix, architecture.hidden_size, double_quant=double)
+        head = low if quantised else 2 * matrix
+    return always(head + (2 * matrix if quantised else 0))
+
+
+def vocabulary_elements(context: Context) -> Bytes:
+    """Elements of the embedding, and of a head as large. [elements, (N, S)]"""
+    total = context.zero
+    for item in context.frozen:
+        if item.tensor.module == "embed_tokens":
+            total = np.maximum(total, item.elements * (item.copies > 0))
+    return total
+
+
 IMPLEMENTATION_LINES: tuple[Line, ...] = (
     Line("buffers.tensor_parallel", Bucket.COMMUNICATION_BUFFERS, tensor_parallel_buffers),
     Line("temporaries.mixed_units", Bucket.TEMPORARIES, mixed_units),
     Line("temporaries.separate_gradients", Bucket.TEMPORARIES, separate_gradients),
+    Line("framework.litgpt_embeddings", Bucket.FRAMEWORK, litgpt_embeddings),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.implementation import HUGGING_FACE_ENGINES, runs_foundry
 from accounting.ledger import BACKWARD_LOSS, FORWARD_LOSS, ByMoment, Line
@@ -33,13 +34,16 @@ LOSS: dict[tuple[str, str], LossBytes] = {
     ),
     ("standard", "accelerate"): LossBytes((8, 8), (10, 8), (16, 16), "outputs kept in fp32, measured (activations §3)"),
     ("standard", "foundry"): LossBytes((2, 4), (2, 4), (4, 8), "FlashAttention's cross entropy, in place"),
+    ("standard", "litgpt"): LossBytes(
+        (8, 8), (10, 8), (8, 8), "Fabric answers in fp32, the last step's answer is still held: litgpt finetune/lora.py"
+    ),
     ("standard", "modules"): LossBytes(
         (4, 4), (10, 8), (6, 8), "nanotron's _ShardedCrossEntropy: one copy more, then in place"
     ),
     ("standard", "megatron"): LossBytes((4, 4), (6, 8), (6, 8), "Megatron-Core vocab-parallel cross entropy, in place"),
     ("standard", "compiled"): LossBytes((2, 4), (2, 4), (4, 8), "torchtitan's compiled loss: the upcast is fused"),
     ("compiled", "torch"): LossBytes(
-        (2, 4), (2.5, 4.5), (2.5, 4.5), "chunks of 16-bit logits, compiled: the upcast is fused"
+        (2, 4), (2, 4), (2.25, 4.5), "8 chunks of 16-bit logits, compiled: the upcast is fused, a chunk's gradient"
     ),
     ("chunked", "torch"): LossBytes(
         (4, 4), (6.5, 8.5), (5, 8), "8 chunks, upcast per chunk, measured (activations §3)"
@@ -52,6 +56,8 @@ LOSS: dict[tuple[str, str], LossBytes] = {
 }
 FULL_WIDTH = 4
 """Bytes of an fp32 activation."""
+LOSS_PARALLEL_BYTES_PER_LOGIT = 4
+"""One fp32 copy more at both peaks where torch's loss_parallel splits the logits: it sums and scales out of place."""
 FUSED_CHUNK_BYTES_PER_LOGIT = 10
 """A chunk of logits in 16 bit, its fp32 copy and gradient."""
 
@@ -61,14 +67,15 @@ def logits(context: Context) -> ByMoment:
 
     bytes = tokens · vocabulary / (tp where the head is vocabulary-parallel) · bytes per logit of the loss kernel
 
-    Alive: end of the forward (live + transient), start of the backward. Source: measured transients; Megatron-Core.
+    torch's loss_parallel adds an fp32 copy. Alive: end of the forward (live + transient), start of the backward.
+    Source: measured transients; Megatron-Core; torch.distributed.tensor.parallel.loss.
     """
     architecture = context.recipe.model.architecture
     if architecture is None:
         return {}
     if not architecture.vocab_size or context.recipe.inventory.last == ():
         return {}
-    count = _logit_count(context, architecture.vocab_size)
+    count = logit_count(context)
     law = loss_law(context.recipe, context.numerics)
     column = int(context.numerics.compute == FULL_WIDTH)
     cap = (
@@ -78,9 +85,17 @@ def logits(context: Context) -> ByMoment:
     )
     fused = _fused_chunks(context, architecture.hidden_size, architecture.vocab_size) if law.live[column] == 0 else 0
     last = context.partition.is_last & context.partition.active
+    fused = fused + count * LOSS_PARALLEL_BYTES_PER_LOGIT * _loss_parallel(context)
     forward = (_scaled(count, law.forward[column] + cap) + fused) * last
     backward = (_scaled(count, law.backward[column] + cap) + fused) * last
     return {FORWARD_LOSS: forward, BACKWARD_LOSS: backward}
+
+
+def _loss_parallel(context: Context) -> NDArray[np.bool_]:
+    """Where torch's own split loss runs: FSDP2's with tensor parallelism, neither compiled nor fused. [(N, 1)]"""
+    recipe = context.recipe
+    plain = recipe.options.loss == "standard" and not recipe.options.compile
+    return (context.layout.tp > 1) & (recipe.engine is Engine.FSDP2 and plain)
 
 
 def loss_law(recipe: Recipe, numerics: Numerics) -> LossBytes:
@@ -90,6 +105,8 @@ def loss_law(recipe: Recipe, numerics: Numerics) -> LossBytes:
         return LOSS[kind, "modules" if kind == "standard" and numerics.modules else "megatron"]
     if kind == "chunked" and compiled:
         return LOSS["compiled", "torch"]
+    if numerics.litgpt:
+        return LOSS[kind, "litgpt"]
     if kind == "standard" and runs_foundry(recipe):
         return LOSS[kind, "foundry"]
     if kind == "standard" and recipe.engine in HUGGING_FACE_ENGINES and not compiled:
@@ -117,14 +134,16 @@ def head_input(context: Context) -> ByMoment:
     return dict.fromkeys((FORWARD_LOSS, BACKWARD_LOSS), held)
 
 
-def _logit_count(context: Context, vocabulary: int) -> Bytes:
-    """Logits of one micro-batch on a rank. torch's plan keeps them replicated only without loss parallelism."""
+def logit_count(context: Context) -> Bytes:
+    """Logits of one micro-batch on a rank; torch's plan has them whole only without loss parallelism. [(N, 1)]"""
+    architecture = context.recipe.model.architecture
+    vocabulary = architecture.vocab_size if architecture is not None else 0
     return context.partition.tokens * ceil_div(vocabulary, context.layout.tp)
 
 
 def _scaled(count: Bytes, per_logit: float) -> Bytes:
-    """`per_logit` is a multiple of 1/2: exact in integers."""
-    return ceil_div(count * int(2 * per_logit), 2)
+    """`per_logit` is a multiple of 1/4: exact in integers."""
+    return ceil_div(count * int(4 * per_logit), 4)
 
 
 def _fused_chunks(context: Context, hidden: int, vocabulary: int) -> Bytes:

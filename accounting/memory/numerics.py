@@ -6,17 +6,21 @@ from dataclasses import dataclass
 
 from accounting.facts.dtypes import itemsize
 from accounting.facts.precisions import Precision
-from accounting.implementation import adds_separate_gradients, runs_liger, runs_modules
+from accounting.implementation import (
+    HALF_WIDTH,
+    adds_separate_gradients,
+    runs_liger,
+    runs_litgpt,
+    runs_megatron_deepspeed,
+    runs_modules,
+    runs_torchtune,
+)
 from accounting.options import Options
 from accounting.scenario import Recipe
 from accounting.vocabulary import Engine
 
 AUTOCAST_ENGINES = (Engine.DDP, Engine.DEEPSPEED, Engine.IDEAL)
 """Over fp32 parameters these run torch.autocast; FSDP casts its gathered units, Megatron its own copies."""
-
-
-HALF_WIDTH = 2
-"""Bytes of a 16-bit activation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,12 @@ class Numerics:
     tr3m); the five bytes of Korthikanti 2022 are the fused 16-bit kernel's, dropout included."""
     liger: bool = False
     """Liger's norms and gated MLPs on Hugging Face modules: see `implementation.runs_liger`."""
+    litgpt: bool = False
+    """LitGPT's joint projections, adapters with dropout and 16-bit loss: see `implementation.runs_litgpt`."""
+    torchtune: bool = False
+    """Vocabulary matrices are units of their own, 4-bit weights are torchao's: see `implementation.runs_torchtune`."""
+    megatron_deepspeed: bool = False
+    """DeepSpeed's flat step under Megatron's kernels: see `implementation.runs_megatron_deepspeed`."""
     separate_gradients: bool = False
     """16-bit gradients beside an fp32 buffer: see `implementation.adds_separate_gradients`."""
     modules: bool = False
@@ -63,6 +73,9 @@ def numerics_of(recipe: Recipe) -> Numerics:
         gathered_whole=not megatron,
         upcasts=megatron and not _drops(recipe),
         liger=liger,
+        litgpt=runs_litgpt(recipe),
+        torchtune=runs_torchtune(recipe),
+        megatron_deepspeed=runs_megatron_deepspeed(recipe),
         separate_gradients=adds_separate_gradients(recipe),
         modules=modules,
     )

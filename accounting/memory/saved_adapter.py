@@ -31,7 +31,7 @@ def adapter_rows(block: Block, adapter: AdapterRows) -> list[Saved]:
     architecture = block.architecture
     q, g = architecture.query_width, architecture.key_value_width
     widths = Widths(q, g, g, q, g) if architecture.mla is None else latent_widths(block)
-    rows = [*_stream_norms(block), *_inner_norms(block), *_attention(block, widths)]
+    rows = [*stream_norms(block), *inner_norms(block), *_attention(block, widths)]
     if block.kind.mixture:
         rows += _frozen_mixture(block)
     else:
@@ -49,7 +49,7 @@ def _keeps_output(block: Block) -> bool:
     return kernel_of(block) in ("flash", "efficient")
 
 
-def _stream_norms(block: Block) -> list[Saved]:
+def stream_norms(block: Block) -> list[Saved]:
     """A frozen RMSNorm keeps no normalised value; a LayerNorm keeps its input as ever."""
     architecture, numerics = block.architecture, block.numerics
     h = architecture.hidden_size
@@ -68,7 +68,7 @@ def _frozen_rms(block: Block, module: str, name: str, width: int) -> Saved:
     return Saved(module, name, kept * width + 4, Split.SEQUENCE, fixed=fixed)
 
 
-def _inner_norms(block: Block) -> list[Saved]:
+def inner_norms(block: Block) -> list[Saved]:
     """Norms of queries and keys, or of the latents."""
     architecture, mla = block.architecture, block.architecture.mla
     if mla is not None:

@@ -81,6 +81,8 @@ class AdapterRows:
     rank: int
     itemsize: int
     """Bytes of an adapter element."""
+    quantised: bool = False
+    """The base is stored in fewer than 16 bits: its products are bitsandbytes' own."""
 
 
 def norm_rows(block: Block, width: int, module: str, name: str) -> Saved:

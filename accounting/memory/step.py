@@ -6,8 +6,20 @@ import numpy as np
 
 from accounting.facts.dtypes import itemsize
 from accounting.facts.frameworks import CUBLAS_WORKSPACE_BYTES, CUBLAS_WORKSPACE_FROM_CAPABILITY
-from accounting.ledger import FIRST_BLOCK, LAST_BLOCK, NEXT_BLOCK, STEP, ByMoment, Line, always
+from accounting.ledger import (
+    BACKWARD_LOSS,
+    FIRST_BLOCK,
+    FORWARD_LOSS,
+    LAST_BLOCK,
+    NEXT_BLOCK,
+    STEP,
+    ByMoment,
+    Line,
+    always,
+)
 from accounting.memory.context import Context
+from accounting.memory.implementations import vocabulary_elements
+from accounting.memory.loss import logit_count
 from accounting.optimizer_laws import step_temporary_bytes
 from accounting.units import ceil_div
 from accounting.vocabulary import Bucket, Engine, Place
@@ -41,7 +53,8 @@ def cast_gradients(context: Context) -> ByMoment:
     """fp32 copies of 16-bit gradients that a master-weight step makes.
 
     DeepSpeed stages 1, 2: 6 bytes per element of the partition (flattened 16-bit and fp32); stage 0: 4 per parameter;
-    stage 3: 4 per element of a sub-group. Megatron: 4 per element of the shard where gradients are 16-bit.
+    stage 3: 4 per element of a sub-group. Megatron: 4 per element of the shard where gradients are 16-bit; stepped by
+    DeepSpeed (Megatron-DeepSpeed): 6.
 
     Alive: step. Source: DeepSpeed stage_1_and_2, stage3, fused_optimizer; Megatron-LM#6984.
     """
@@ -53,6 +66,8 @@ def cast_gradients(context: Context) -> ByMoment:
         return {}
     elements = context.trainable_elements
     shard = ceil_div(elements, context.partition.shard_group)
+    if context.numerics.megatron_deepspeed:
+        return {STEP: 6 * shard}
     if recipe.engine is Engine.MEGATRON:
         return {STEP: 4 * (shard if recipe.zero_stage else elements)}
     if recipe.engine is not Engine.DEEPSPEED:
@@ -68,15 +83,26 @@ def cast_gradients(context: Context) -> ByMoment:
 def dequantised_weight(context: Context) -> ByMoment:
     """The one quantised matrix that is being multiplied, in 16 bit.
 
-    bytes = 2 · elements of the largest quantised matrix
+    bytes = 2 · elements of the largest quantised matrix; LitGPT stores fp16 blocks and casts them: twice that, for a
+    quantised head what of it goes beyond the logits that are not there yet
 
-    Alive: the block moments. Source: bitsandbytes Linear4bit forward.
+    Alive: the block moments, with such a head the loss. Source: bitsandbytes Linear4bit forward; Fabric's
+    BitsandbytesPrecision.
     """
+    each = 4 if context.numerics.litgpt else 2
     largest = context.zero
     for item in context.frozen:
-        if context.is_quantised(item):
-            largest = np.maximum(largest, np.where(item.copies > 0, 2 * item.elements, 0))
-    return dict.fromkeys((LAST_BLOCK, NEXT_BLOCK, FIRST_BLOCK), largest)
+        if context.is_quantised(item) and item.tensor.role != "head":
+            largest = np.maximum(largest, np.where(item.copies > 0, each * item.elements, 0))
+    inside = dict.fromkeys((LAST_BLOCK, NEXT_BLOCK, FIRST_BLOCK), largest)
+    if not context.numerics.litgpt or not context.base_is_quantised:
+        return inside
+    head = each * vocabulary_elements(context)
+    count = logit_count(context)
+    return inside | {
+        FORWARD_LOSS: np.maximum(head - 4 * count, 0),
+        BACKWARD_LOSS: np.maximum(head - 2 * count, 0),
+    }
 
 
 def workspace(context: Context) -> ByMoment:
