@@ -32,8 +32,14 @@ class Pages(CursorPagination):
         return int(text)
 
     def decode_cursor(self, request: Request) -> Any:
+        text = request.query_params.get(self.cursor_query_param)
         cursor = super().decode_cursor(request)
-        if cursor is not None and cursor.position is not None and not str(cursor.position).isprintable():
+        if cursor is None:
+            return None
+        if not cursor.position and not cursor.offset and not cursor.reverse:
+            # Base64 of anything else: the framework would show the first page again.
+            raise ValueError(text)
+        if cursor.position is not None and not str(cursor.position).isprintable():
             # PostgreSQL refuses a NUL in a text and SQLite compares it: neither is a value of ours.
             raise ValueError(cursor.position)
         return cursor
@@ -65,3 +71,6 @@ def check_query(request: Request, known: Iterable[str]) -> None:
     unknown = sorted(set(request.query_params) - allowed)
     if unknown:
         raise InvalidQuery(f"unknown query parameter {unknown[0][:60]!r}; known are {', '.join(sorted(allowed))}")
+    repeated = sorted(name for name, values in request.query_params.lists() if len(values) > 1)
+    if repeated:
+        raise InvalidQuery(f"the query parameter {repeated[0]!r} stands more than once; which of its values is meant?")

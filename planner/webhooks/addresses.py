@@ -7,6 +7,7 @@ server that answers differently the second time changes nothing.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
 DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_HOST = 253
+NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
+"""No name on the internet ends in one: such a host is an address, in a spelling of its own that resolvers read."""
 
 
 class RefusedAddress(ValueError):
@@ -87,6 +90,10 @@ def check_url(url: str) -> Target:
     except ValueError:
         if target.host == "localhost" or target.host.endswith(".localhost"):
             check_address(ipaddress.ip_address("127.0.0.1"), target.scheme)
+        if NUMBER.fullmatch(target.host.rstrip(".").rpartition(".")[2]):
+            raise RefusedAddress(
+                "an IPv4 address is written as four numbers from 0 to 255, as in 93.184.215.14"
+            ) from None
         return target
     check_address(literal, target.scheme)
     return target
