@@ -9,8 +9,10 @@ import numpy as np
 
 from accounting.catalog import Offer
 from accounting.cost import MILLION, SECONDS_PER_HOUR
+from accounting.evidence import Point, nearest
 from accounting.how import how_of
 from accounting.ledger import MOMENTS, Moment, Row
+from accounting.memory.device import ranges_of
 from accounting.memory.outside import (
     checkpoint_bytes,
     host_bytes_per_node,
@@ -77,6 +79,7 @@ def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
         "peak_reserved_bytes": int(estimate.peak_reserved_bytes[index, 0]),
         "device_bytes": device,
         "device_bytes_band": [int(estimate.device_bytes_low[index, 0]), high],
+        "evidence": evidence(estimate, index),
         "overhead": overhead(estimate, index, stage),
         "capacity_bytes": None if capacity < 0 else capacity,
         "fits": fits_answer(device, limit, known=known),
@@ -168,7 +171,32 @@ def overhead(estimate: Estimate, index: int, stage: int) -> list[dict[str, Any]]
         ("context", device.context, "driver context of the process"),
         ("communicators", device.communicators, "buffers of the collective library, one set per process group"),
     )
-    return [{"name": name, "bytes": int(amount[index, stage]), "note": note} for name, amount, note in parts]
+    rows = [{"name": name, "bytes": int(amount[index, stage]), "note": note} for name, amount, note in parts]
+    if learnt := int(device.learnt[index, stage]):
+        note = f"median of this instance's own measurements, calibration set {estimate.context.recipe.evidence.version}"
+        rows.append({"name": "learnt", "bytes": learnt, "note": note})
+    return rows
+
+
+def evidence(estimate: Estimate, index: int) -> dict[str, Any]:
+    """What the likely range rests on: how many measured runs, whose, and how far the nearest configuration lies."""
+    recipe, layout = estimate.context.recipe, estimate.scenario.layout
+    names, chosen = ranges_of(estimate.context)
+    name = names[int(chosen[index, 0])]
+    known = recipe.evidence
+    row = known.band(name)
+    here = Point(
+        parameters=recipe.model.parameters,
+        devices=int(layout.count[index, 0]),
+        tokens=int((layout.micro_batch_size * layout.sequence_length)[index, 0]),
+    )
+    return {
+        "range": name,
+        "measurements": row.runs,
+        "calibration": known.version if name in known.bands else None,
+        "nearest": nearest(known.points.get(name, ()), here) if row.runs else None,
+        "why": row.why or None,
+    }
 
 
 def stages(estimate: Estimate, index: int) -> list[dict[str, Any]]:

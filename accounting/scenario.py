@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.catalog import Accelerator, NodeType, Offer
+from accounting.evidence import SHIPPED, Evidence
 from accounting.facts.optimizers import Optimizer
 from accounting.facts.precisions import Precision
 from accounting.model import Adapter, Inventory, Model, Tensor, adapted
@@ -72,6 +73,8 @@ class Recipe:
     mean_sequence_length: int | None = None
     headroom: float = 0.0
     options: Options = Options()
+    evidence: Evidence = SHIPPED
+    """The measured runs that ranges rest on."""
     inventory: Inventory = field(init=False)
     """The tensors as they train: the model's own, or with an adapter's beside a frozen base."""
 

@@ -53,8 +53,10 @@ class Standing:
     """The other lines, in display order."""
     index: NDArray[np.int64]
     """(N,)."""
+    expected: NDArray[np.float64]
+    """A calibration set's factor on the formulas' bytes, (R, 1)."""
     highest: NDArray[np.float64]
-    """Upper end of the likely range over the expected bytes, (R, 1)."""
+    """Upper end of the likely range over the formulas' bytes, (R, 1)."""
 
     def take(self, rows: NDArray[np.int64]) -> Standing:
         """The same for a choice of candidates."""
@@ -67,8 +69,7 @@ class Standing:
         communicators only ever add to it.
         """
         least: Bytes = self.ledger.peak().max(axis=1, keepdims=True)
-        if upper:
-            least = np.floor(least * self.highest).astype(np.int64)
+        least = np.floor(least * (self.highest if upper else self.expected)).astype(np.int64)
         each: Bytes = least[self.index, 0]
         return each
 
@@ -106,8 +107,8 @@ def standing_of(scenario: Scenario) -> Standing:
         else:
             known.append(replace(line, amount=partial(_known, amounts)))
     index = np.cumsum(first) - 1
-    _, highest = likely_range(context)
-    return Standing(fill(tuple(known), context), tuple(moving), index, highest)
+    _, expected, highest = likely_range(context)
+    return Standing(fill(tuple(known), context), tuple(moving), index, expected, highest)
 
 
 def _known(amounts: ByMoment, _: Context) -> ByMoment:

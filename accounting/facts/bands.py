@@ -17,6 +17,9 @@ class Band:
     """Measured runs behind the row; 0 = none."""
     why: str = ""
     """What makes the range as wide as it is."""
+    factor: float = 1.0
+    """Median of measured / predicted, where it made runs it was not fitted on agree better; the ends count from the
+    prediction before it."""
 
 
 UNMEASURED = Band(low=0.85, high=1.15, runs=0, why="no measured run: the spread of those that are")

@@ -65,6 +65,7 @@ MEMORY = record(
     peak_reserved_bytes=maybe(INTEGER),
     device_bytes=maybe(INTEGER),
     device_bytes_band=maybe(array(maybe(INTEGER))),
+    evidence=record(range=TEXT, measurements=INTEGER, calibration=maybe(INTEGER), nearest=maybe(ANY), why=maybe(TEXT)),
     capacity_bytes=maybe(INTEGER),
     fits=maybe(FLAG),
     headroom_bytes=maybe(INTEGER),

@@ -96,7 +96,10 @@ class ValidationListView(ApiView):
         responses={202: VALIDATION, 200: VALIDATION},
     )
     def post(self, request: Request) -> HttpResponse:
-        """Queue a measurement (202), or with `Prefer: wait=SECONDS` answer it when it is done in time (200)."""
+        """Queue a measurement (202), or with `Prefer: wait=SECONDS` answer it when it is done in time (200).
+
+        Without `kind` the cheapest kind that confirms most of the configuration is taken.
+        """
         seconds = wait_seconds(request.headers.get("Prefer"))
         run, _ = validation_create(
             team=self.actor.team,

@@ -114,6 +114,7 @@ def _answer(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, A
     found["provenance"] = {
         **found.get("provenance", {}),
         "engine_version": ENGINE_VERSION,
+        "calibration": context.evidence.version,
         "catalog_revision": catalog.revision,
         "catalog_hash": catalog.content_hash,
         "request_digest": run.request_digest,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from accounting.catalog import Catalog
+from accounting.evidence import SHIPPED, Evidence
 from accounting.model import Model
 from planner.search.problem import Pool
 
@@ -16,3 +17,5 @@ class RequestContext:
     find_model: Callable[[str], Model]
     """The stored model of a slug, with the slug in it; raises NameLookupError."""
     pools: Mapping[str, Pool]
+    evidence: Evidence = SHIPPED
+    """The measured runs behind likely ranges; a calibration set's where one is in force."""

@@ -123,6 +123,7 @@ def _read(given: Mapping[str, Any], context: RequestContext, notes: Notes) -> Re
         mean_sequence_length=batch.get("mean_sequence_length"),
         headroom=float(given.get("headroom", 0.0)),
         options=read_options(options),
+        evidence=context.evidence,
     )
     return Read(recipe, layout, hardware, options)
 

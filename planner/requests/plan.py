@@ -81,6 +81,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         option_count=request["options"],
         write_request=lambda scenario, row: estimate_request(scenario, row, model_request, context.catalog),
         as_of=datetime.now(tz=UTC).date(),
+        evidence=context.evidence,
         assumptions=tuple(notes.assumptions),
         warnings=tuple(notes.warnings),
     )

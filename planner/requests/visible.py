@@ -12,6 +12,7 @@ from planner.pools.selectors import TeamPools
 from planner.requests.context import RequestContext
 from planner.requests.models import model_of
 from planner.specs.selectors import resolve_model, visible_models
+from planner.validation.calibration import evidence_in_force
 
 if TYPE_CHECKING:
     from planner.specs.models import ModelSpec
@@ -30,4 +31,5 @@ def context_for(team: Team | None) -> RequestContext:
         described = ("config", spec.config) if spec.config is not None else ("architecture", spec.architecture)
         return replace(model_of(*described), slug=spec.slug)
 
-    return RequestContext(catalog=catalog, find_model=find, pools=TeamPools(team, catalog))
+    pools = TeamPools(team, catalog)
+    return RequestContext(catalog=catalog, find_model=find, pools=pools, evidence=evidence_in_force())

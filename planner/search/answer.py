@@ -27,6 +27,7 @@ MEMORY_SUMMARY = (
     "peak_reserved_bytes",
     "device_bytes",
     "device_bytes_band",
+    "evidence",
     "capacity_bytes",
     "headroom_bytes",
     "host_bytes_per_node",

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Any
 
 from accounting.catalog import Accelerator, NodeType, Offer
+from accounting.evidence import SHIPPED, Evidence
 from accounting.facts.optimizers import Optimizer
 from accounting.facts.precisions import Precision
 from accounting.model import Adapter, Model
@@ -97,5 +98,7 @@ class PlanProblem:
     option_count: int = 10
     adapter: Adapter | None = None
     options: Options = Options()
+    evidence: Evidence = SHIPPED
+    """The measured runs behind likely ranges."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = field(default=())

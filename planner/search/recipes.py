@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from accounting.constraints import STAGES
+from accounting.facts.refusals import refusal_of
 from accounting.scenario import Recipe
 from accounting.vocabulary import Engine, Place, Schedule
 from planner.search.problem import PlanProblem
@@ -39,6 +40,7 @@ def recipes(problem: PlanProblem) -> Iterator[Recipe]:
                                     schedule=schedule,
                                     headroom=problem.constraints.memory_headroom,
                                     options=problem.options,
+                                    evidence=problem.evidence,
                                 )
 
 
@@ -88,8 +90,10 @@ REFUSALS: tuple[tuple[str, Callable[[Recipe], bool]], ...] = (
         ),
     ),
     ("optimizer_unsupported", _steps_other_dtypes),
+    ("optimizer_unsupported", lambda recipe: refusal_of(recipe.engine, recipe.optimizer.name) is not None),
 )
-"""(reason, predicate): the rules between members of a recipe; what an estimate request of it would be refused for."""
+"""(reason, predicate): the rules between members of a recipe. An estimate request of one is refused as well, or warned
+where its bytes mean something though no launch would start (no autocast, an optimizer that stops under the engine)."""
 
 
 def refusal(recipe: Recipe) -> str | None:

@@ -1,42 +1,49 @@
-"""Bands and factors learnt from stored measurements: fitted on most, judged on the rest, versioned, revertible.
+"""Likely ranges and factors learnt from stored measurements: fitted on most, judged on the rest, versioned, revertible.
 
-A set is data: rows of (kind, engine) with the factor measured / predicted and its range. `calibrated` applies it to an
-answer; nothing else changes, so going back to an older set gives back its numbers.
+A set is data. The one in force becomes the `Evidence` of every request that is read; nothing else changes, so going
+back to an older set gives back its numbers.
 """
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
-import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from django.db import transaction
-from django.db.models import Max
 
+from accounting.evidence import Evidence, Point
+from accounting.facts.bands import Band, band
 from accounting.version import ENGINE_VERSION
-from planner.validation.models import CalibrationSet, ValidationRun, ValidationStatus
+from planner.validation.models import CalibrationSet
 
-LEARNT_FROM = ("gpu", "import")
-"""Kinds that measure a device; the others judge formulas to the byte and teach no band."""
+POINTS = Path(__file__).with_name("data") / "measured_points.csv"
+"""Configurations of the published runs that the shipped ranges were fitted on."""
 HELD_OUT = 4
-"""One measurement in so many judges instead of teaching."""
-LEAST = 8
-"""Measurements below which a row says nothing."""
+"""One configuration in so many judges instead of teaching."""
+LEAST = 10
+"""Fitted measurements below which a range says nothing: as for the shipped ones."""
+LOW, MIDDLE, HIGH = 0.05, 0.5, 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One measurement beside its prediction."""
+    """One measurement beside what the formulas alone say of it."""
 
     key: str
-    engine: str
+    """Names the configuration: its repetitions stand on the same side of the holdout."""
+    range: str
     predicted: int
     measured: int
+    point: Point
 
     @property
     def ratio(self) -> float:
@@ -44,97 +51,107 @@ class Pair:
 
     @property
     def held_out(self) -> bool:
-        """By the measurement's own name: which ones judge never changes as others arrive."""
+        """By the configuration's own name: which ones judge never changes as others arrive."""
         return int(hashlib.sha256(self.key.encode()).hexdigest()[:8], 16) % HELD_OUT == 0
 
 
 def learnt(pairs: Iterable[Pair]) -> list[dict[str, Any]]:
-    """One row an engine with enough measurements: factor, band, errors on what was held out before and after."""
+    """One row a range with enough measurements: factor, ends, errors on what was held out before and after."""
     groups: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
-        groups[pair.engine].append(pair)
-    rows = []
-    for engine, found in sorted(groups.items()):
-        fitted = [pair for pair in found if not pair.held_out]
-        judging = [pair for pair in found if pair.held_out]
-        if len(fitted) < LEAST or not judging:
-            continue
-        low, factor, high = np.quantile([pair.ratio for pair in fitted], [0.05, 0.5, 0.95])
-        before, after = (_errors(judging, scale) for scale in (1.0, float(factor)))
-        rows.append(
-            {
-                "engine": engine,
-                "factor": float(factor),
-                "band": [float(low), float(high)],
-                "fitted_on": len(fitted),
-                "held_out": len(judging),
-                "error_before": before,
-                "error_after": after,
-                "inside_band": sum(low <= pair.ratio <= high for pair in judging) / len(judging),
-                "kept": after <= before,
-            }
-        )
-    return rows
+        groups[pair.range].append(pair)
+    return [row for name, found in sorted(groups.items()) if (row := _row(name, found)) is not None]
 
 
-def _errors(pairs: Sequence[Pair], scale: float) -> float:
+def _row(name: str, found: Sequence[Pair]) -> dict[str, Any] | None:
+    fitted = [pair for pair in found if not pair.held_out]
+    judging = [pair for pair in found if pair.held_out]
+    if len(fitted) < LEAST or not judging:
+        return None
+    ratios = [pair.ratio for pair in fitted]
+    factor = float(np.quantile(ratios, MIDDLE))
+    # Of few measurements the next one outwards: a range from ten runs is as wide as all of them.
+    low = float(np.quantile(ratios, LOW, method="lower"))
+    high = float(np.quantile(ratios, HIGH, method="higher"))
+    before, after = (_error(judging, scale) for scale in (1.0, factor))
+    return {
+        "range": name,
+        "factor": factor,
+        "band": [low, high],
+        "fitted_on": len(fitted),
+        "held_out": len(judging),
+        "error_before": before,
+        "error_after": after,
+        "inside_band": sum(low <= pair.ratio <= high for pair in judging) / len(judging),
+        "kept": after <= before,
+        "points": [
+            [point.parameters, point.devices, point.tokens, runs]
+            for point, runs in Counter(pair.point for pair in fitted).items()
+        ],
+    }
+
+
+def _error(pairs: Sequence[Pair], scale: float) -> float:
     """Mean absolute relative error of predictions times `scale`."""
     return sum(abs(pair.predicted * scale / pair.measured - 1) for pair in pairs) / len(pairs)
 
 
-def calibrated(memory: Mapping[str, Any], engine: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """What a set says of an answer's `memory`: expected device bytes, their band, the measurements behind both.
+def band_of(row: Mapping[str, Any]) -> Band:
+    """A learnt row as the range of answers.
 
-    A row that made the held-out error larger only widens the band; without a row the answer's own band stands.
+    Where the factor made the held-out error larger, it is not applied and the row only widens the shipped range.
     """
-    expected, band = memory["device_bytes"], list(memory["device_bytes_band"])
-    row = next((row for row in rows if row["engine"] == engine), None)
-    if row is None:
-        return {"device_bytes": expected, "device_bytes_band": band, "measurements": 0}
-    low, high = (math.floor(expected * row["band"][0]), math.ceil(expected * row["band"][1]))
-    if not row["kept"]:
-        return {
-            "device_bytes": expected,
-            "device_bytes_band": [min(low, band[0]), max(high, band[1])],
-            "measurements": row["fitted_on"],
-        }
-    return {
-        "device_bytes": round(expected * row["factor"]),
-        "device_bytes_band": [low, high],
-        "measurements": row["fitted_on"],
-    }
+    low, high = row["band"]
+    if row["kept"]:
+        return Band(low=low, high=high, runs=row["fitted_on"], factor=row["factor"])
+    shipped = band(row["range"])
+    return Band(
+        low=min(low, shipped.low),
+        high=max(high, shipped.high),
+        runs=shipped.runs + row["fitted_on"],
+        why="own measurements scatter: they widen the shipped range",
+    )
 
 
-def distance(one: Mapping[str, float], other: Mapping[str, float]) -> float:
-    """How far two configurations lie apart: doublings of parameters, devices and tokens, added up."""
-    names = ("parameters", "devices", "tokens")
-    return sum(abs(math.log2(max(1.0, one[name]) / max(1.0, other[name]))) for name in names)
+@cache
+def shipped_points() -> Mapping[str, tuple[Point, ...]]:
+    """Measured configurations behind the shipped ranges, by range."""
+    found: dict[str, list[Point]] = defaultdict(list)
+    with POINTS.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            numbers = {name: int(row[name]) for name in ("parameters", "devices", "tokens", "runs")}
+            found[row["range"]].append(Point(**numbers))
+    return {name: tuple(points) for name, points in found.items()}
 
 
-def measured_pairs() -> list[Pair]:
-    """Every stored measurement of a device that has a prediction, oldest first."""
-    runs = ValidationRun.objects.filter(
-        kind__in=LEARNT_FROM,
-        status=ValidationStatus.SUCCEEDED,
-        predicted_bytes__gt=0,
-        measured_bytes__gt=0,
-    ).order_by("finished_at", "pk")
-    rows = runs.values_list("pk", "sharding_engine", "predicted_bytes", "measured_bytes")
-    return [
-        Pair(str(pk), engine, predicted, measured)
-        for pk, engine, predicted, measured in rows
-        if predicted is not None and measured is not None
-    ]
+def evidence_in_force() -> Evidence:
+    """What every request is read with: the set in force, and the measured configurations behind all ranges.
+
+    A set of another engine version is left alone: it counts from other predictions.
+    """
+    in_force = CalibrationSet.objects.filter(in_force=True, engine_version=ENGINE_VERSION)
+    found = in_force.order_by().values_list("pk", "created_at").first()
+    return Evidence(points=shipped_points()) if found is None else _evidence(*found)
+
+
+@lru_cache(maxsize=4)
+def _evidence(pk: int, created_at: datetime) -> Evidence:
+    """A stored set never changes; `created_at` only tells one database from another."""
+    found = CalibrationSet.objects.get(pk=pk)
+    rows = json.loads(found.rows)
+    points = dict(shipped_points())
+    for row in rows:
+        own = tuple(Point(parameters=p, devices=d, tokens=t, runs=n) for p, d, t, n in row["points"])
+        points[row["range"]] = own if row["kept"] else (*points.get(row["range"], ()), *own)
+    return Evidence(version=found.version, bands={row["range"]: band_of(row) for row in rows}, points=points)
 
 
 @transaction.atomic
-def calibration_learn() -> CalibrationSet | None:
-    """Store what the present measurements teach as a new version and put it in force; None where they teach nothing."""
-    pairs = measured_pairs()
+def calibration_store(*, pairs: Sequence[Pair], newest: datetime | None) -> CalibrationSet | None:
+    """Store what measurements teach as a new version and put it in force; None where they teach nothing."""
     rows = learnt(pairs)
     if not rows:
         return None
-    newest = ValidationRun.objects.filter(kind__in=LEARNT_FROM).aggregate(newest=Max("finished_at"))["newest"]
     last = CalibrationSet.objects.select_for_update().order_by("-version").first()
     made = CalibrationSet.objects.create(
         version=1 if last is None else last.version + 1,
@@ -148,18 +165,10 @@ def calibration_learn() -> CalibrationSet | None:
 
 @transaction.atomic
 def calibration_use(*, version: int | None) -> CalibrationSet | None:
-    """Put a version in force, or none: the shipped bands then stand. Raises CalibrationSet.DoesNotExist."""
+    """Put a version in force, or none: the shipped ranges then stand. Raises CalibrationSet.DoesNotExist."""
+    chosen = None if version is None else CalibrationSet.objects.get(version=version)
     CalibrationSet.objects.filter(in_force=True).update(in_force=False)
-    if version is None:
-        return None
-    chosen = CalibrationSet.objects.get(version=version)
-    chosen.in_force = True
-    chosen.save(update_fields=["in_force"])
+    if chosen is not None:
+        chosen.in_force = True
+        chosen.save(update_fields=["in_force"])
     return chosen
-
-
-def rows_in_force() -> list[dict[str, Any]]:
-    """Rows of the set in force; empty where none is."""
-    found = CalibrationSet.objects.filter(in_force=True).first()
-    rows: list[dict[str, Any]] = json.loads(found.rows) if found is not None else []
-    return rows

@@ -9,7 +9,7 @@ from typing import Any
 from accounting.facts.precisions import Precision
 from accounting.implementation import HUGGING_FACE_ENGINES
 from accounting.scenario import Scenario
-from accounting.vocabulary import Place, RecomputeMode
+from accounting.vocabulary import Engine, Place, RecomputeMode
 from planner.errors import Fault, InvalidRequest
 from planner.requests import RequestContext, read_estimate
 from planner.requests.fields import INVALID, Anything, Faults, Member, Record, Word
@@ -20,7 +20,9 @@ from planner.validation.reduce import reduced
 
 REQUEST = Record(
     {
-        "kind": Member(Word(tuple(KINDS)), required=True, help="what is measured, and how"),
+        "kind": Member(
+            Word(tuple(KINDS)), help="what is measured, and how; left out: the cheapest kind that confirms most"
+        ),
         "request": Member(Anything(), required=True, help="an estimate request"),
         "measured": Member(Anything(), help="only for import: numbers measured elsewhere"),
         "options": Member(Anything(), help="only for convergence: steps, seeds, learning_rate"),
@@ -30,6 +32,14 @@ WHOLE_BELOW = 20_000_000
 """Parameters up to which the CPU run takes the model itself."""
 CPU_SEQUENCE = 16
 RUNNABLE = ("fp32", "bf16", "fp16")
+ZERO_OPTIONS = (
+    "stage3_param_persistence_threshold",
+    "sub_group_size",
+    "reduce_bucket_size",
+    "contiguous_gradients",
+    "grad_accum_dtype",
+)
+"""DeepSpeed's own, by its names."""
 PER_KIND = "/request"
 
 
@@ -47,7 +57,7 @@ class Case:
 
 
 def read_case(payload: object, context: RequestContext, config_for: Callable[[str], Any]) -> Case:
-    """The case of a validation request; `config_for` gives a stored model's config.json or None.
+    """The case of a validation request of a named kind; `config_for` gives a stored model's config.json or None.
 
     Raises InvalidRequest with every fault, before anything is built.
     """
@@ -124,9 +134,10 @@ def _judge(kind: Kind, scenario: Scenario, faults: Faults) -> None:
 
 def _judge_step(scenario: Scenario, faults: Faults) -> None:
     recipe = scenario.recipe
-    precision = recipe.precision
-    if precision.master_weights is not None or precision.compute not in RUNNABLE:
-        detail = f"{precision.name} is not run here: take fp32, bf16-mixed or bf16-pure, or an import"
+    precision, deepspeed = recipe.precision, recipe.engine is Engine.DEEPSPEED
+    if (precision.master_weights is not None) is not deepspeed or precision.compute not in RUNNABLE:
+        others = "bf16-master or fp16-master" if deepspeed else "fp32, bf16-mixed or bf16-pure"
+        detail = f"{precision.name} is not run here under {recipe.engine.value}: take {others}, or an import"
         faults.add("/request/precision", "not_run_here", detail)
     if recipe.recompute.mode is RecomputeMode.SELECTIVE:
         faults.add("/request/recompute", "not_run_here", "selective recomputation is not run here: take none or full")
@@ -162,6 +173,8 @@ def _cpu(asked: Asked) -> Case:
     degrees = {name: int(getattr(layout, name)[0, 0]) for name in ("dp_replicate", "dp_shard")}
     world = min(most, degrees["dp_replicate"] * degrees["dp_shard"])
     replicate = world if degrees["dp_shard"] == 1 else min(degrees["dp_replicate"], world // 2 or 1)
+    if recipe.engine is Engine.DEEPSPEED and world > 1 and recipe.zero_stage:
+        replicate = 1
     if world < int(layout.count[0, 0]):
         notes.append(f"{world} ranks of data parallelism stand for the planned {int(layout.count[0, 0]):,}")
     micro_batches = min(2, int(layout.micro_batches[0, 0]))
@@ -261,6 +274,7 @@ def job_of(scenario: Scenario, described: Mapping[str, Any]) -> dict[str, Any]:
         if options.reshard_after_forward is None
         else options.reshard_after_forward,
         "no_sync": options.no_sync,
+        "zero": {name: getattr(options, name) for name in ZERO_OPTIONS},
     }
 
 

@@ -26,16 +26,20 @@ class Kind:
     """Ranks that really run; a request for more is measured on so many and predicted for them."""
     least_cost: int
     """Order of the kinds from cheap to dear."""
+    confirms: int = 0
+    """How much of a plan it can confirm on workers without a device: 1 counts, 2 state bytes, 3 the whole step.
+    0 = never chosen unless named."""
 
 
 _ROWS = (
-    Kind(name="shapes", title="Counts and shapes of the library's own model class", least_cost=1),
+    Kind(name="shapes", title="Counts and shapes of the library's own model class", least_cost=1, confirms=1),
     Kind(
         name="cpu",
         title="Real optimizer and sharding on CPU processes, a reduced model",
-        engines=("ddp", "fsdp1", "fsdp2"),
+        engines=("ddp", "fsdp1", "fsdp2", "deepspeed"),
         most_ranks=4,
         least_cost=2,
+        confirms=2,
     ),
     Kind(name="import", title="Numbers measured elsewhere", runs_model=False, least_cost=0),
     Kind(
@@ -44,6 +48,7 @@ _ROWS = (
         engines=("ddp", "fsdp2"),
         tensor_parallel=True,
         least_cost=3,
+        confirms=3,
     ),
     Kind(
         name="gpu",

@@ -68,7 +68,8 @@ class _Beat:
 
 def _outcome(run: ValidationRun, alive: Callable[[float], bool]) -> Result:
     try:
-        case = case_for(run.team, json.loads(run.request))
+        # The kind was chosen when the request came, where it named none.
+        case = case_for(run.team, {**json.loads(run.request), "kind": run.kind})
         return _answer(run, case, *_measured(case, alive))
     except (ChildStopped, OperationalError, InterfaceError):
         raise

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
 from django.db.models import QuerySet
 
+from accounting.evidence import SHIPPED
 from accounting.naming import NameLookupError
 from planner.errors import NotFound
 from planner.requests import context_for
 from planner.specs.selectors import find_model
 from planner.teams.models import Team
 from planner.validation.cases import Case, read_case
+from planner.validation.choice import chosen_case
 from planner.validation.compare import quantiles
 from planner.validation.models import ValidationRun, ValidationStatus
 
@@ -26,7 +29,8 @@ GROUPS = ("kind", "sharding_engine", "accelerator", "framework")
 
 def case_for(team: Team | None, payload: object) -> Case:
     """The case of a request, with the models and the catalog that a team sees. Raises InvalidRequest."""
-    context = context_for(team)
+    # Predicted by the formulas alone: a calibration set must not learn from what another one said.
+    context = replace(context_for(team), evidence=SHIPPED)
 
     def config_for(model: Any) -> Any:
         if not isinstance(model, str):
@@ -36,7 +40,7 @@ def case_for(team: Team | None, payload: object) -> Case:
         except NameLookupError:  # the estimate reader has already named it
             return None
 
-    return read_case(payload, context, config_for)
+    return chosen_case(payload, lambda named: read_case(named, context, config_for))
 
 
 def validations_of(team: Team) -> QuerySet[ValidationRun]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -14,6 +15,7 @@ from django.utils import timezone
 from planner.errors import NotFound, PlannerError, idempotency_key_reused
 from planner.jobs.leases import check_key, claim, finish, heartbeat, lease_length, sweep
 from planner.plans.documents import canonical_text, digest_of
+from planner.plans.selectors import plan_of
 from planner.queue import enqueue_on_commit, send
 from planner.validation.kinds import KINDS
 from planner.validation.models import FINAL, ValidationRun, ValidationStatus
@@ -74,6 +76,22 @@ def validation_create(
             raise
         return earlier, False
     return run, True
+
+
+def validation_of_option(
+    *, team: Team, user: User | None, plan_id: UUID, rank: int, kind: str | None = None
+) -> ValidationRun:
+    """Measure one option of a plan: by the kind named, else by the cheapest that confirms most of it.
+
+    Raises NotFound without such a plan or option, InvalidRequest where it cannot be measured (so).
+    """
+    answer = json.loads(plan_of(team, plan_id).answer or "{}")
+    option = next((row for row in answer.get("options", ()) if row["rank"] == rank), None)
+    if option is None:
+        raise NotFound("this plan has no such option")
+    payload = {"request": option["estimate"]} | ({} if kind is None else {"kind": kind})
+    run, _ = validation_create(team=team, user=user, payload=payload)
+    return run
 
 
 def _earlier(team: Team, key: str, digest: str) -> ValidationRun | None:

@@ -74,6 +74,8 @@ CPU_RUNS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], tuple[str, ...], tu
     ("fsdp1", (3,), (2,), ("adamw", "lion"), ("bf16-mixed", "bf16-pure")),
     ("fsdp2", (2, 3), (2, 4), ("adamw", "adamw-8bit-torchao", "lion"), ("fp32",)),
     ("fsdp2", (3,), (2, 4), ("adamw", "muon"), ("bf16-mixed", "bf16-pure")),
+    ("deepspeed", (1, 2, 3), (2,), ("adamw", "adamw-8bit"), ("bf16-master",)),
+    ("deepspeed", (2, 3), (4,), ("lion", "adafactor"), ("bf16-master",)),
 )
 """Engine, stages, worlds, optimizers, precisions: every product of a row runs. FSDP2 hands DTensors to the optimizer,
 which bitsandbytes and both Adafactors of these versions refuse; they stand under the other engines."""

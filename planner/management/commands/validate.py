@@ -15,8 +15,9 @@ from planner.documents import read_document
 from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
 from planner.teams.services import team_embedded
-from planner.validation.calibration import calibration_learn, calibration_use
+from planner.validation.calibration import calibration_use
 from planner.validation.documents import validation_text
+from planner.validation.learning import calibration_learn
 from planner.validation.models import CalibrationSet, ValidationRun, ValidationStatus
 from planner.validation.running import validation_execute
 from planner.validation.selectors import statistics_of
@@ -101,7 +102,7 @@ class Command(BaseCommand):
             return
         self.stdout.write(f"{found}, from {found.measurements} measurements")
         for row in json.loads(found.rows):
-            self.stdout.write(json.dumps(row))
+            self.stdout.write(json.dumps({name: value for name, value in row.items() if name != "points"}))
 
     def _use(self, text: str) -> None:
         try:

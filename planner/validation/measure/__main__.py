@@ -22,7 +22,7 @@ MODULES = {
     "gpu": "gpu",
     "convergence": "convergence",
 }
-PACKAGES = ("torch", "transformers", "bitsandbytes", "torchao", "numpy")
+PACKAGES = ("torch", "transformers", "bitsandbytes", "torchao", "deepspeed", "numpy")
 
 
 def main() -> None:

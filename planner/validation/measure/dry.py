@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed._tools.fsdp2_mem_tracker import FSDPMemTracker
 from torch.distributed._tools.mem_tracker import MemTracker
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
@@ -86,6 +86,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     if world > 1:
         fake_cuda.pretend_a_runtime()
         _leave_out_shape_propagation()
+        _leave_out_meshes()
         if dist.is_initialized():
             dist.destroy_process_group()
         dist.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
@@ -168,3 +169,16 @@ def _leave_out_shape_propagation() -> None:
             return plain(self, schema)
 
     ShardingPropagator._propagate_tensor_meta_non_cached = apart
+
+
+def _leave_out_meshes() -> None:
+    """FSDP2 over tensor parallelism joins two meshes: real numbers of ranks, which fake tensors cannot look at."""
+    plain = DeviceMesh._concatenate
+    if plain.__name__ == "apart":
+        return
+
+    def apart(meshes: Any) -> Any:
+        with _disable_current_modes():
+            return plain(meshes)
+
+    DeviceMesh._concatenate = staticmethod(apart)

@@ -117,7 +117,8 @@ def storages(tensors: Iterable[Any]) -> dict[int, int]:
     return found
 
 
-def _reachable(value: Any, seen: set[int], depth: int = 0) -> Iterator[Any]:
+def reachable(value: Any, seen: set[int], depth: int = 0) -> Iterator[Any]:
+    """Tensors that a value leads to, through containers and the libraries' own objects."""
     if isinstance(value, torch.Tensor):
         yield value
         return
@@ -134,7 +135,7 @@ def _reachable(value: Any, seen: set[int], depth: int = 0) -> Iterator[Any]:
         slots = [getattr(value, name) for name in getattr(type(value), "__slots__", ()) if hasattr(value, name)]
         children = [*vars(value).values(), *slots] if hasattr(value, "__dict__") else slots
     for child in children:
-        yield from _reachable(child, seen, depth + 1)
+        yield from reachable(child, seen, depth + 1)
 
 
 def held_bytes(optimizers: list[Any], parameters: Iterable[Any]) -> int:
@@ -148,5 +149,5 @@ def held_bytes(optimizers: list[Any], parameters: Iterable[Any]) -> int:
             name: value for name, value in vars(one).items() if name not in {"state", "defaults", "param_groups"}
         }
         groups = [{name: value for name, value in group.items() if name != "params"} for group in one.param_groups]
-        found |= storages(_reachable([states, attributes, groups], set()))
+        found |= storages(reachable([states, attributes, groups], set()))
     return sum(amount for address, amount in found.items() if address not in own)

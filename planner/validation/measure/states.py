@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import tempfile
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -20,9 +18,10 @@ from torch.distributed.fsdp import (
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
 
-from planner.validation.measure.limits import end_with_parent
-from planner.validation.measure.models import DTYPES, Refused, batch_of, blocks_of, built, loss_of
+from planner.validation.measure import zero
+from planner.validation.measure.models import DTYPES, batch_of, blocks_of, built, loss_of
 from planner.validation.measure.optimizers import built_optimizers, held_bytes, storages
+from planner.validation.measure.ranks import on_ranks
 
 STEPS = 2
 """States that appear with the second step are there after it."""
@@ -32,57 +31,19 @@ STRATEGIES = {2: "SHARD_GRAD_OP", 3: "FULL_SHARD"}
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """Bytes of parameters, gradients and optimizer on every rank after two real steps. Raises Refused."""
     world = job["world"]
-    if world == 1:
+    if world == 1 and job["engine"] != "deepspeed":  # whose engine wants a group even of one
         return {"ranks": [_one(job)]}
-    context = multiprocessing.get_context("fork")
-    with tempfile.TemporaryDirectory() as scratch:
-        meeting = str(Path(scratch) / "meeting")
-        pairs = [context.Pipe(duplex=False) for _ in range(world)]
-        ranks = [
-            context.Process(target=_rank, args=(job, rank, meeting, pairs[rank][1]), daemon=True)
-            for rank in range(world)
-        ]
-        for process in ranks:
-            process.start()
-        for _, sender in pairs:
-            sender.close()
-        try:
-            answers = [_received(receiver) for receiver, _ in pairs]
-        finally:
-            for process in ranks:
-                process.kill()
-                process.join()
-    refused = [answer["error"] for answer in answers if "error" in answer]
-    if refused:
-        raise Refused(refused[0])
-    return {"ranks": answers}
-
-
-def _received(receiver: Any) -> dict[str, Any]:
-    try:
-        answer: dict[str, Any] = receiver.recv()
-    except EOFError:
-        return {"error": "a rank ended without an answer"}
-    return answer
-
-
-def _rank(job: dict[str, Any], rank: int, meeting: str, sender: Any) -> None:
-    end_with_parent()
-    torch.set_num_threads(1)
-    try:
-        store = dist.FileStore(meeting, job["world"])
-        dist.init_process_group("gloo", store=store, rank=rank, world_size=job["world"])
-        sender.send(_one(job))
-        dist.barrier()
-        dist.destroy_process_group()
-    except Exception as fault:  # noqa: BLE001 - told to the process that asked, whatever it is
-        sender.send({"error": f"{type(fault).__name__}: {fault}"[:600]})
+    if job["engine"] == "deepspeed":
+        zero.library()  # once, before the ranks part
+    return {"ranks": on_ranks(world, lambda: _one(job))}
 
 
 def _one(job: dict[str, Any]) -> dict[str, Any]:
     torch.manual_seed(0)
+    if job["engine"] == "deepspeed":
+        return zero.states(job, lambda engine: loss_of(engine, batch_of(job, engine.module, "cpu")))
     model = built(job, dtype=job["precision"]["parameters"], device="cpu")
-    wrapped = _engine_of(job)(job, model)
+    wrapped = ENGINES[job["engine"]](job, model)
     optimizers = built_optimizers(job, wrapped)
     batch = batch_of(job, model, "cpu")
     found: dict[str, Any] = {}
@@ -157,11 +118,8 @@ def _mixed(job: dict[str, Any]) -> dict[str, Any] | None:
     return {"param_dtype": DTYPES[precision["compute"]], "reduce_dtype": DTYPES[precision["reduce"]]}
 
 
-ENGINES = {"ddp": _ddp, "fsdp1": _fsdp1, "fsdp2": _fsdp2}
-
-
-def _engine_of(job: dict[str, Any]) -> Any:
-    return ENGINES[job["engine"]]
+ENGINES: Mapping[str, Callable[[dict[str, Any], Any], Any]] = {"ddp": _ddp, "fsdp1": _fsdp1, "fsdp2": _fsdp2}
+"""How each engine wraps a model; on one rank without a group some leave it as it is."""
 
 
 def _units(model: Any) -> list[Any]:

@@ -36,7 +36,7 @@ def test_the_cpu_matrix_has_the_combinations_it_promises() -> None:
     worlds = {found.job["world"] for found in rows}
     assert len(rows) >= 40
     assert worlds == {1, 2, 4}
-    assert {found.job["engine"] for found in rows} == {"ddp", "fsdp1", "fsdp2"}
+    assert {found.job["engine"] for found in rows} == {"ddp", "fsdp1", "fsdp2", "deepspeed"}
 
 
 def test_the_gpu_matrix_spans_models_optimizers_recomputation_and_lengths() -> None:
@@ -59,9 +59,10 @@ def test_the_gpu_matrix_spans_models_optimizers_recomputation_and_lengths() -> N
         ({**asked("convergence"), "options": {"seeds": 1}}, "/options/seeds", "out_of_range"),
         (asked(optimizer="no-such"), "/request/optimizer", "unknown_name"),
         (asked(precision="bf16-master"), "/request/precision", "not_run_here"),
+        ({"kind": "cpu", "request": request("deepspeed", 3, 8)}, "/request/precision", "not_run_here"),
         (asked(adapter={"method": "lora", "rank": 8}), "/request/adapter", "not_run_here"),
         (asked(recompute="selective"), "/request/recompute", "not_run_here"),
-        ({"kind": "cpu", "request": request("deepspeed", 3, 8)}, "/request/sharding/engine", "engine_unsupported"),
+        ({"kind": "cpu", "request": request("megatron", 1, 8)}, "/request/sharding/engine", "engine_unsupported"),
         (asked("shapes", model={"parameters": 10**9}), "/request/model", "config_required"),
     ],
 )

@@ -16,7 +16,6 @@ import accounting.memory.ranks
 from accounting.ledger import Line as LedgerLine
 from accounting.memory import MEMORY_LINES
 from accounting.memory.states import STATE_LINES
-from planner.validation.calibration import Pair, calibrated, distance, learnt
 from planner.validation.compare import COMPARISONS, Comparison, Line, compare_device, compare_shapes, quantiles
 from planner.validation.shipped import request
 from tests.planner.validation.payloads import IMPORT, case
@@ -113,34 +112,3 @@ def test_errors_and_tolerances() -> None:
     assert Comparison(lines=(unknown,), predicted={}, headline=None).agrees is None
     summary = quantiles([0.1, -0.2, 0.0])
     assert (summary["runs"], summary["largest"], summary["median"]) == (3, -0.2, 0.0)
-
-
-def pairs(ratios: list[float]) -> list[Pair]:
-    return [Pair(str(number), "fsdp2", 10**9, int(10**9 * ratio)) for number, ratio in enumerate(ratios)]
-
-
-def test_a_row_is_judged_on_what_it_was_not_fitted_on() -> None:
-    (row,) = learnt(pairs([1.2] * 60))
-    assert row["fitted_on"] + row["held_out"] == 60
-    assert (row["kept"], row["inside_band"]) == (True, 1.0)
-    assert row["error_after"] < 1e-6 < row["error_before"]
-    assert learnt(pairs([1.2] * 6)) == []
-
-
-def test_a_factor_that_makes_held_out_errors_larger_only_widens_the_band() -> None:
-    found = [Pair(pair.key, "fsdp2", 10**9, 10**9 if pair.held_out else 13 * 10**8) for pair in pairs([1.0] * 60)]
-    (row,) = learnt(found)
-    assert row["kept"] is False
-    memory = {"device_bytes": 1000, "device_bytes_band": [900, 1100]}
-    assert calibrated(memory, "fsdp2", [row]) == {
-        "device_bytes": 1000,
-        "device_bytes_band": [900, 1300],
-        "measurements": row["fitted_on"],
-    }
-    assert calibrated(memory, "ddp", [row])["measurements"] == 0
-
-
-def test_distance_counts_doublings() -> None:
-    one = {"parameters": 8e9, "devices": 8, "tokens": 4096}
-    assert distance(one, one) == 0
-    assert distance(one, {"parameters": 4e9, "devices": 32, "tokens": 4096}) == pytest.approx(3)

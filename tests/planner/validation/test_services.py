@@ -16,8 +16,7 @@ from django.utils import timezone
 
 from planner.jobs.leases import MAX_ATTEMPTS
 from planner.teams.models import Team
-from planner.validation.calibration import calibration_learn, calibration_use, rows_in_force
-from planner.validation.models import CalibrationSet, ValidationRun, ValidationStatus
+from planner.validation.models import ValidationRun, ValidationStatus
 from planner.validation.running import validation_execute
 from planner.validation.services import validation_cancel, validation_claim, validation_create, validations_sweep
 from planner.validation.shipped import request
@@ -186,35 +185,6 @@ def test_faults_come_all_at_once_under_the_requests_own_pointer(owner: Caller) -
     assert answer.status_code == 422
     pointers = {fault["pointer"] for fault in answer.json()["errors"]}
     assert pointers == {"/request/optimizer", "/request/precision"}
-
-
-def imported(team: Team, number: int, ratio: float) -> None:
-    ValidationRun.objects.create(
-        id=UUID(int=number), team=team, kind="import", request="{}", request_digest="x", status="succeeded",
-        answer="{}", finished_at=timezone.now(), sharding_engine="fsdp2", accelerator="h100-sxm5-80gb",
-        predicted_bytes=10**9, measured_bytes=int(10**9 * ratio), agrees=False,
-    )  # fmt: skip
-
-
-def test_a_set_is_learnt_put_in_force_and_taken_back(team: Team) -> None:
-    assert calibration_learn() is None
-    for number in range(1, 41):
-        imported(team, number, 1.10 + 0.001 * (number % 5))
-    first = calibration_learn()
-    assert first is not None
-    (row,) = rows_in_force()
-    assert row["factor"] == pytest.approx(1.102, abs=0.002)
-    assert row["held_out"] > 0
-    assert row["error_after"] < row["error_before"]
-    for number in range(41, 81):
-        imported(team, number, 0.8)
-    second = calibration_learn()
-    assert second is not None
-    assert (second.version, CalibrationSet.objects.get(in_force=True).version) == (2, 2)
-    calibration_use(version=1)
-    assert rows_in_force() == [row]
-    calibration_use(version=None)
-    assert rows_in_force() == []
 
 
 def test_the_command_runs_a_file_and_tells_whether_it_agrees(tmp_path: Path) -> None:
