@@ -18,8 +18,9 @@ from planner.specs.services import model_spec_import
 from planner.teams.selectors import EDIT_CATALOG, PLAN, READ, Actor
 from planner.web import hardware, model_pages, optimizer_pages
 from planner.web.door import door, show
-from planner.web.downloads import table_csv
+from planner.web.downloads import KINDS, as_file, table_csv
 from planner.web.facts import origins_of
+from planner.web.figures import csv_of, drawing_of, price_rows
 from planner.web.model_reading import read_pasted
 from planner.web.preferences import with_kept_columns
 
@@ -53,6 +54,20 @@ def device(request: HttpRequest, actor: Actor, slug: str) -> HttpResponse:
         return table_csv(page.offers)
     context = {"page": page, "row": row, "revision": current_revision(), **_may(actor)}
     return show(request, actor, "device.html", context, place="Hardware")
+
+
+@require_safe
+@door(READ)
+def device_prices(request: HttpRequest, actor: Actor, slug: str, kind: str) -> HttpResponse:
+    """The price history of a device as CSV or as SVG."""
+    row = Accelerator.objects.filter(slug=slug).first()
+    history = None if row is None else hardware.history_of(row, timezone.localdate())
+    if history is None or kind not in KINDS:
+        raise NotFound(f"There is no price history of {slug!r}.")
+    if kind == "csv":
+        return as_file(csv_of(price_rows(history)), f"prices-{slug}.csv", KINDS[kind])
+    drawn = drawing_of("_price_history.html", {"chart": history, "id": "prices"})
+    return as_file(drawn, f"prices-{slug}.svg", KINDS[kind])
 
 
 @require_safe

@@ -6,10 +6,13 @@ from django.http import HttpResponse
 
 from planner.web.tables import Table, csv_text
 
+KINDS = {"csv": "text/csv; charset=utf-8", "svg": "image/svg+xml"}
+"""Kinds of file a figure comes as."""
+
 
 def table_csv(shown: Table) -> HttpResponse:
     """The table as it is shown, as a file."""
-    return as_file(csv_text(shown), f"{shown.name}.csv", "text/csv; charset=utf-8")
+    return as_file(csv_text(shown), f"{shown.name}.csv", KINDS["csv"])
 
 
 def as_file(content: str, name: str, kind: str) -> HttpResponse:

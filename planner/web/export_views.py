@@ -18,7 +18,7 @@ from planner.teams.selectors import READ, Actor
 from planner.web import choices
 from planner.web.context import Reader, option_page
 from planner.web.door import door, show
-from planner.web.downloads import as_file
+from planner.web.downloads import KINDS, as_file
 from planner.web.estimates import answer_of
 from planner.web.figures import FIGURES, TABLES, csv_of, svg_of
 
@@ -63,14 +63,14 @@ def plan_figure(request: HttpRequest, actor: Actor, plan_id: UUID, rank: int, na
     best = answer.get("recommendation") or {}
     rows = (best, *(answer.get("options") or ()))
     option = next((row for row in rows if row.get("rank") == rank), None)
-    if option is None or name not in FIGURES or kind not in ("csv", "svg"):
+    if option is None or name not in FIGURES or kind not in KINDS:
         raise NotFound("This plan has no such figure.")
     explained = option.get("answer") or answer_of(option["estimate"], actor.team)
     file = f"plan-{str(run.pk)[:8]}-{rank}-{name}.{kind}"
     if kind == "csv":
-        return as_file(csv_of(TABLES[name](answer, option, explained)), file, "text/csv; charset=utf-8")
+        return as_file(csv_of(TABLES[name](answer, option, explained)), file, KINDS[kind])
     reader = Reader(choices.accelerator_names(), lambda rank: "")
     drawing = svg_of(name, option_page(json.loads(run.request), answer, reader, option, explained))
     if drawing is None:
         raise NotFound("This plan has no such figure.")
-    return as_file(drawing, file, "image/svg+xml")
+    return as_file(drawing, file, KINDS[kind])

@@ -14,6 +14,8 @@ from django.template.loader import render_to_string
 from django.utils.html import escape
 
 from planner.web import words
+from planner.web.charts.parity import Pair
+from planner.web.charts.price_history import PriceHistory
 from planner.web.context import PlanPage
 from planner.web.tables import safe_cell
 from planner.web.words import Json
@@ -55,6 +57,18 @@ def point_rows(answer: Json) -> Rows:
         yield [point.get(name) for name in ("accelerator", "count", "hours", "usd", "frontier", "rank")]
 
 
+def price_rows(history: PriceHistory) -> Rows:
+    """Every step of a price history."""
+    yield ["provider", "from", "usd_per_gpu_hour"]
+    yield from ([name, point.day.isoformat(), point.usd] for name, point in history.points)
+
+
+def pair_rows(pairs: Iterable[Pair]) -> Rows:
+    """Every run of the predicted-against-measured figure."""
+    yield ["engine", "measured_gib", "predicted_gib", "run"]
+    yield from ([pair.group, pair.measured, pair.predicted, pair.name] for pair in pairs)
+
+
 TABLES: Mapping[str, Callable[[Json, Json, Json], Rows]] = {
     "ledger": lambda answer, option, explained: ledger_rows(option, explained),
     "phases": lambda answer, option, explained: phase_rows(option, explained),
@@ -68,12 +82,6 @@ FIGURES: Mapping[str, tuple[str, Callable[[PlanPage], dict[str, Any] | None]]] =
     "points": ("_scatter.html", lambda page: {"chart": page.scatter} if page.scatter else None),
 }
 """Name of a figure: its template, and what it is drawn from."""
-NAMES = {
-    "ledger": "Memory",
-    "phases": "Memory through a step",
-    "step": "Where a step goes",
-    "points": "Cost against time",
-}
 
 
 def csv_of(rows: Rows) -> str:
@@ -86,25 +94,34 @@ def csv_of(rows: Rows) -> str:
 
 
 def svg_of(name: str, page: PlanPage) -> str | None:
-    """A figure with its own light style inside; None where the page has no such figure."""
+    """A figure of a plan with its own light style inside; None where the page has no such figure."""
     template, read = FIGURES[name]
     context = read(page)
     if not context or None in context.values():
         return None
-    html = render_to_string(f"planner/parts/{template}", context | {"id": name})
+    return drawing_of(template, context | {"id": name})
+
+
+def drawing_of(template: str, context: Mapping[str, Any]) -> str:
+    """The figure of a template as a file: its SVG, the labels that stand beside it on the page, and its style."""
+    html = render_to_string(f"planner/parts/{template}", dict(context))
     figure = html[html.index('<figure class="fig"') : html.index("</figure>")]
     drawing = figure[figure.index("<svg ") : figure.rindex("</svg>") + len("</svg>")]
     head = f'<svg xmlns="http://www.w3.org/2000/svg" class="fig" width="{WIDTH}" '
     body = drawing.removeprefix("<svg ").replace(">", f"><style>{_style()}</style>", 1)
-    whole = (head + body).removesuffix("</svg>") + _heights(context.get("chart")) + "</svg>"
+    whole = (head + body).removesuffix("</svg>") + _beside(context.get("chart")) + "</svg>"
     return whole.replace("&nbsp;", "\u00a0")
 
 
-def _heights(chart: Any) -> str:
-    """The labels of the upright axis, which the page draws beside the figure."""
-    return "".join(
+def _beside(chart: Any) -> str:
+    """The labels of the upright axis and of the lines, which the page draws beside the figure."""
+    heights = "".join(
         f'<text x="4" y="{tick.at + 2:.1f}" class="m lab">{escape(tick.label)}</text>'
         for tick in getattr(chart, "y_ticks", ())
+    )
+    return heights + "".join(
+        f'<text x="{WIDTH - 8}" y="{line.label_y - 2:.1f}" class="b lab end">{escape(line.label)}</text>'
+        for line in getattr(chart, "lines", ())
     )
 
 

@@ -49,6 +49,11 @@ class BoundField:
         return " ".join([*ids, f"{self.row.name}-help"] if self.row.help else ids)
 
     @property
+    def chosen_words(self) -> str:
+        """What is ticked, in words."""
+        return ", ".join(choice.label for choice in self.choices if choice.chosen)
+
+    @property
     def echo(self) -> str:
         """The number as it was understood, where it was not typed plainly: 15e9 reads 15,000,000,000."""
         number = read_number(self.value)

@@ -33,7 +33,7 @@ COLUMNS = (
     Column("spot", "Spot", "$/GPU-h", right=True),
     Column("spark", "90 days"),
     Column("change", "Change", right=True),
-    Column("age", "Price age"),
+    Column("age", "Price age", tight=True),
     Column("fp8", "fp8", "TFLOP/s", right=True, optional=True),
     Column("link", "Link", "GB/s each way", right=True, optional=True),
     Column("power", "Power", "W", right=True, optional=True),
@@ -46,10 +46,10 @@ OFFER_COLUMNS = (
     Column("region", "Region"),
     Column("instance", "Instance"),
     Column("gpus", "GPUs", right=True),
-    Column("kind", "Pricing"),
+    Column("kind", "Pricing", tight=True),
     Column("rate", "$/GPU-h", right=True),
     Column("node_rate", "$/h", "whole instance", right=True),
-    Column("day", "Price of"),
+    Column("day", "Price of", tight=True),
     Column("age", "Age"),
     Column("source", "Source", optional=True),
 )
@@ -209,20 +209,29 @@ def device_page(row: Accelerator, asked: QueryDict, today: date) -> DevicePage:
     """Everything the catalog knows of one device."""
     offers = list(Offer.objects.filter(accelerator_id=row.slug, retired=False))
     current = prices.newest(offers)
-    on_demand = [offer for offer in offers if offer.pricing_kind == "on-demand"]
-    events = prices.events_of(on_demand, Offer.history.filter(accelerator_id=row.slug, pricing_kind="on-demand"))
     nodes = list(NodeType.objects.filter(accelerator_id=row.slug, retired=False).order_by("slug"))
     return DevicePage(
         slug=row.slug,
         name=display_name(row.name),
         facts=facts_of(row, ACCELERATOR),
         origins=origins_of(row),
-        history=price_history(prices.by_provider(events), prices.last_seen(on_demand), today),
+        history=_history(row, offers, today),
         nodes=table("nodes", NODE_COLUMNS, [node_row(node) for node in nodes], asked, f"{len(nodes)} node types."),
         offers=offers_table(current, asked, today),
         priced=bool(current),
         changed=text.day(row.changed_at.date()),
     )
+
+
+def history_of(row: Accelerator, today: date) -> PriceHistory | None:
+    """What one GPU-hour on demand has cost, by provider; None without a price."""
+    return _history(row, list(Offer.objects.filter(accelerator_id=row.slug, retired=False)), today)
+
+
+def _history(row: Accelerator, offers: Sequence[Offer], today: date) -> PriceHistory | None:
+    on_demand = [offer for offer in offers if offer.pricing_kind == "on-demand"]
+    events = prices.events_of(on_demand, Offer.history.filter(accelerator_id=row.slug, pricing_kind="on-demand"))
+    return price_history(prices.by_provider(events), prices.last_seen(on_demand), today)
 
 
 def offers_table(offers: Sequence[Offer], asked: QueryDict, today: date) -> Table:

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.db.models.functions import Length, Substr
 
 from accounting.facts.bands import BANDS
 from accounting.facts.calibration import CALIBRATION
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.selectors import plans_of
-from planner.teams.models import Team
+from planner.teams.models import Membership, Team
 from planner.web import format as text
 from planner.web import words
-from planner.web.ledger import Fact
+from planner.web.charts.ranges import Measured
 
 DAYS = 30
 _MOST_PLANS = 200
 _HEAD = 6_000
 _MOST_FAMILIES = 4
+_MOST_TEAMS = 8
+_MORE = {"pipeline": "pipelines", "wide": "wide tensor parallel", "adapter": "adapters"}
 _USD = re.compile(r'"usd":(-?[0-9.eE+-]+|null)')
 _HOURS = re.compile(r'"hours":(-?[0-9.eE+-]+|null)')
 _COUNT = re.compile(r'"count":([0-9]+)')
@@ -70,22 +73,37 @@ def _whole(run: PlanRun) -> tuple[float | None, float]:
     return best.get("usd"), (best.get("hours") or 0.0) * count
 
 
+def spending_of_teams(user: User, now: datetime) -> list[tuple[str, Spending]]:
+    """What the plans of each of a person's teams would cost, by the team's name."""
+    mine = Membership.objects.select_related("team").filter(user=user).order_by("team__name")[:_MOST_TEAMS]
+    return [(row.team.name, spending_of(row.team, now)) for row in mine]
+
+
 def band_name(name: str) -> str:
-    """'megatron_fp16' as 'Megatron, fp16'."""
+    """'megatron_fp16' as 'Megatron, fp16'; 'modules' are Megatron's layouts on plain torch modules."""
     engine, *more = name.split("_")
-    return ", ".join(
-        filter(None, (words.name(engine).capitalize() if engine == "modules" else words.name(engine), " ".join(more)))
-    )
+    first = "Torch modules" if engine == "modules" else words.name(engine)
+    return ", ".join((first, *(_MORE.get(word, word) for word in more)))
 
 
-def accuracy() -> tuple[Fact, ...]:
-    """How near predictions have been, by what was measured."""
-    found = []
-    for name, band in sorted(BANDS.items(), key=lambda row: -row[1].runs)[:_MOST_FAMILIES]:
-        low, high = (text.fixed(100 * (edge - 1), 0) for edge in (band.low, band.high))
-        found.append(Fact(f"Memory, {band_name(name)}", f"{low} to {high}{text.NBSP}% in {band.runs:,} runs"))
-    for row in sorted(CALIBRATION.devices.values(), key=lambda row: -row.rows)[:_MOST_FAMILIES]:
-        if row.rows:
-            low, high = (text.fixed(100 * (edge - 1), 0) for edge in row.band)
-            found.append(Fact(f"Step time, {row.name}", f"{low} to {high}{text.NBSP}% in {row.rows:,} steps"))
-    return tuple(found)
+def memory_ranges() -> list[Measured]:
+    """Card memory, by whose code runs, the most measured first."""
+    rows = sorted(BANDS.items(), key=lambda row: -row[1].runs)
+    return [Measured(band_name(name), band.low, band.high, band.runs) for name, band in rows]
+
+
+def time_ranges() -> list[Measured]:
+    """Step time, by family of GPUs, the most measured first."""
+    rows = sorted(CALIBRATION.devices.values(), key=lambda row: -row.rows)
+    return [Measured(family(row.name), *row.band, row.rows, "steps") for row in rows]
+
+
+def family(slug: str) -> str:
+    """'ampere-consumer' as 'Ampere consumer'."""
+    return slug.replace("-", " ").capitalize()
+
+
+def accuracy() -> list[Measured]:
+    """How near predictions have been, of what was measured most."""
+    memory = [replace(row, name=f"Memory, {row.name}") for row in memory_ranges()[:_MOST_FAMILIES]]
+    return memory + [replace(row, name=f"Step time, {row.name}") for row in time_ranges()[:_MOST_FAMILIES]]

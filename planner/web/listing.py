@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.utils import timezone
 
+from hardware.revision import current_revision
 from planner.plans.models import PlanRun, PlanStatus
 from planner.web import format as text
 from planner.web import words
 from planner.web.context import kept_free_of
 from planner.web.verdict import fit_state, machine
+from planner.web.waiting import revision_moved
 from planner.web.words import Json
 
 _DAY_SECONDS = 86400
@@ -31,15 +34,19 @@ class PlanRow:
     hours: str
     usd: str
     age: str
+    created: datetime
     progress: float | None
+    old: str
+    """The catalog revision it was made from, where the catalog moved on since."""
 
 
 def plan_rows(plans: Sequence[PlanRun], names: Mapping[str, str]) -> list[PlanRow]:
     """Read the head of each answer."""
-    return [_row(run, names) for run in plans]
+    revision = current_revision()
+    return [_row(run, names, revision) for run in plans]
 
 
-def _row(run: PlanRun, names: Mapping[str, str]) -> PlanRow:
+def _row(run: PlanRun, names: Mapping[str, str], revision: int) -> PlanRow:
     request = json.loads(run.request)
     best: Json = (json.loads(run.answer).get("recommendation") if run.answer else None) or {}
     tone, sign, word = words.STATUS_WORDS[run.status]
@@ -54,6 +61,8 @@ def _row(run: PlanRun, names: Mapping[str, str]) -> PlanRow:
         hours=text.hours(best["hours"]) if best.get("hours") is not None else text.DASH,
         usd=_dollars(best) if best else text.DASH,
         age=_age((timezone.now() - run.created_at).total_seconds()),
+        created=run.created_at,
+        old=run.catalog_revision if revision_moved(run, revision) else "",
         progress=run.progress if run.status in (PlanStatus.QUEUED, PlanStatus.RUNNING) else None,
     )
 

@@ -24,7 +24,7 @@ from planner.web import format as text
 from planner.web.door import TEAM_KEY, door, show
 from planner.web.form import bind, fields_from
 from planner.web.form_rows import POOL_ROWS
-from planner.web.home import spending_of
+from planner.web.home import spending_of_teams
 from planner.web.tables import Cell, Column, Row, number, table
 
 POOL_COLUMNS = (
@@ -120,7 +120,7 @@ def _team_context(actor: Actor) -> dict[str, Any]:
         "roles": Role.choices,
         "scopes": Scope.choices,
         "administers": ADMINISTER in actor.allowed,
-        "spending": spending_of(actor.team, timezone.now()),
+        "spending": spending_of_teams(actor.user, timezone.now()),
     }
 
 

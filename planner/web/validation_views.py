@@ -17,16 +17,20 @@ from accounting.facts.calibration import CALIBRATION
 from accounting.units import GIB
 from planner.errors import InvalidRequest, NotFound
 from planner.plans.selectors import plan_of
+from planner.teams.models import Team
 from planner.teams.selectors import PLAN, READ, Actor
-from planner.validation.kinds import KINDS
+from planner.validation.kinds import KINDS as RUN_KINDS
 from planner.validation.models import ValidationRun
 from planner.validation.selectors import statistics_of, validation_of, validations_of
 from planner.validation.services import validation_cancel, validation_create
 from planner.web import format as text
 from planner.web import words
 from planner.web.charts.parity import Pair, parity
+from planner.web.charts.ranges import ranges
 from planner.web.door import door, show
-from planner.web.home import band_name
+from planner.web.downloads import KINDS, as_file
+from planner.web.figures import csv_of, drawing_of, pair_rows
+from planner.web.home import band_name, family, memory_ranges, time_ranges
 from planner.web.ledger import Fact
 from planner.web.tables import Cell, Column, Row, number, table
 
@@ -50,7 +54,7 @@ DEVICE_COLUMNS = (
     Column("rows", "Measured steps", right=True),
     Column("low", "10th", "measured over predicted", right=True),
     Column("high", "90th", "measured over predicted", right=True),
-    Column("date", "Fitted"),
+    Column("date", "Fitted", tight=True),
     Column("source", "Source"),
 )
 BAND_COLUMNS = (
@@ -78,18 +82,37 @@ def validations(request: HttpRequest, actor: Actor) -> HttpResponse:
     runs = validations_of(actor.team)
     page = Paginator(runs.defer("answer", "request"), PER_PAGE).get_page(request.GET.get("page"))
     shown = table("validations", COLUMNS, [_row(run) for run in page.object_list], request.GET, "Newest first.")
-    measured = runs.filter(predicted_bytes__gt=0, measured_bytes__gt=0).defer("answer", "request")
     context = {
         "table": shown,
         "page": page,
-        "chart": parity([_pair(run) for run in measured[:MOST_MARKS]], "GiB"),
+        "chart": parity(_pairs(actor.team), "GiB"),
         "errors": table("errors", ERROR_COLUMNS, _error_rows(statistics_of(runs)), request.GET, "Memory, by engine."),
+        "memory": ranges(memory_ranges()),
+        "time": ranges(time_ranges()),
         "bands": table("memory", BAND_COLUMNS, _band_rows(), request.GET, "Card memory, built in."),
         "devices": table(
             "step-time", DEVICE_COLUMNS, _device_rows(), request.GET, f"Constants {CALIBRATION.version}, built in."
         ),
     }
     return show(request, actor, "validations.html", context, place="Validations")
+
+
+def _pairs(team: Team) -> list[Pair]:
+    """The newest measured runs."""
+    measured = validations_of(team).filter(predicted_bytes__gt=0, measured_bytes__gt=0).defer("answer", "request")
+    return [_pair(run) for run in measured[:MOST_MARKS]]
+
+
+@require_safe
+@door(READ)
+def validations_figure(request: HttpRequest, actor: Actor, kind: str) -> HttpResponse:
+    """Predicted against measured as CSV or as SVG."""
+    pairs = _pairs(actor.team)
+    chart = parity(pairs, "GiB")
+    if chart is None or kind not in KINDS:
+        raise NotFound("Nothing was measured yet.")
+    drawn = csv_of(pair_rows(pairs)) if kind == "csv" else drawing_of("_parity.html", {"chart": chart})
+    return as_file(drawn, f"predicted-and-measured.{kind}", KINDS[kind])
 
 
 def _row(run: ValidationRun) -> Row:
@@ -157,7 +180,7 @@ def _band_rows() -> list[Row]:
 def _device_rows() -> list[Row]:
     return [
         {
-            "name": Cell(row.name),
+            "name": Cell(family(row.name)),
             "rows": Cell(text.count(row.rows), row.rows),
             "low": Cell(percent(row.band[0]), row.band[0]),
             "high": Cell(percent(row.band[1]), row.band[1]),
@@ -181,7 +204,7 @@ def validation(request: HttpRequest, actor: Actor, validation_id: UUID) -> HttpR
     run = validation_of(actor.team, validation_id)
     answer = json.loads(run.answer) if run.answer else {}
     facts = [
-        Fact("Kind", KINDS[run.kind].title if run.kind in KINDS else run.kind),
+        Fact("Kind", RUN_KINDS[run.kind].title if run.kind in RUN_KINDS else run.kind),
         Fact("Model", run.model or "own model"),
         Fact("Engine", words.name(run.sharding_engine)),
         Fact("GPU", run.accelerator or text.DASH),

@@ -25,18 +25,19 @@ from planner.validation.kinds import KINDS
 from planner.web import choices, words
 from planner.web import theme as themes
 from planner.web.changed import plan_with
+from planner.web.charts.ranges import ranges
 from planner.web.context import PlanPage, Reader, option_page, plan_page
 from planner.web.door import door, is_live, show
 from planner.web.downloads import table_csv
 from planner.web.estimates import answer_of, calculator_page, copies, together
 from planner.web.explain_views import CLOSEST, explain_base
-from planner.web.figures import NAMES
 from planner.web.form import Form, bind, payload_from, start_from
 from planner.web.form_rows import PLAN_ROWS
-from planner.web.home import accuracy, spending_of
+from planner.web.home import DAYS, accuracy, spending_of_teams
 from planner.web.listing import plan_rows
 from planner.web.model_reading import Reading, read_pasted
 from planner.web.preferences import set_letter_keys, with_kept_columns
+from planner.web.presets import PRESETS, preset_start
 from planner.web.waiting import Waiting, newer_revision, waiting_of
 
 PER_PAGE = 25
@@ -63,8 +64,11 @@ def plans(request: HttpRequest, actor: Actor) -> HttpResponse:
         "statuses": [(value, words.STATUS_WORDS[value][2]) for value in PlanStatus.values],
         "any": page.paginator.count > 0 or plans_of(actor.team).exists(),
         "may_plan": PLAN in actor.allowed,
-        "spending": spending_of(actor.team, timezone.now()),
-        "accuracy": accuracy(),
+        "spending": spending_of_teams(actor.user, timezone.now()),
+        "days": DAYS,
+        "accuracy": ranges(accuracy()),
+        "presets": PRESETS,
+        "models": tuple(visible_models(actor.team)),
     }
     return show(request, actor, "plans.html", context)
 
@@ -76,7 +80,8 @@ def plan_new(request: HttpRequest, actor: Actor) -> HttpResponse:
     lists = choices.plan_choices(actor.team)
     if request.method != "POST":
         form = bind(None, PLAN_ROWS, lists, start=_start(request, actor))
-        return show(request, actor, "new_plan.html", {"form": form, "reading": _reading(form, actor)})
+        context = {"form": form, "reading": _reading(form, actor), "presets": PRESETS}
+        return show(request, actor, "new_plan.html", context)
     payload, unread = payload_from(request.POST, PLAN_ROWS)
     try:
         if unread:
@@ -93,9 +98,11 @@ def plan_new(request: HttpRequest, actor: Actor) -> HttpResponse:
 def _start(request: HttpRequest, actor: Actor) -> dict[str, Any]:
     """What the form starts with: an earlier plan of the team where the address names one."""
     earlier = request.GET.get("from", "")
-    named = {"accelerators": (request.GET.get("gpu", ""),), "model": request.GET.get("model", "")}
     if not earlier:
-        return {row.name: row.start for row in PLAN_ROWS} | named
+        asked = {name: request.GET[name] for name in ("model", "tokens") if request.GET.get(name)}
+        chosen = {"accelerators": (request.GET["gpu"],)} if request.GET.get("gpu") else {}
+        started: dict[str, Any] = {row.name: row.start for row in PLAN_ROWS}
+        return started | dict(preset_start(request.GET.get("preset", ""))) | asked | chosen
     try:
         run = plan_of(actor.team, UUID(earlier))
     except (ValueError, NotFound):
@@ -179,7 +186,6 @@ def _frame_of(request: HttpRequest, actor: Actor, run: PlanRun, page: PlanPage |
         "copy": copies(asked, request.build_absolute_uri("/")),
         "may_plan": PLAN in actor.allowed,
         "older_than": newer_revision(run),
-        "figures": NAMES,
         "kinds": [kind for kind in KINDS.values() if kind.name not in NEEDS_MORE],
         "explain_base": explain_base(run, (page.rank or CLOSEST) if page else CLOSEST),
     }

@@ -43,5 +43,9 @@ def waiting_of(run: PlanRun) -> Waiting:
 def newer_revision(run: PlanRun) -> int | None:
     """The catalog's revision where it moved on since the plan was made; None where it did not."""
     revision = current_revision()
-    made = run.catalog_revision
-    return revision if made.isdecimal() and revision > int(made) else None
+    return revision if revision_moved(run, revision) else None
+
+
+def revision_moved(run: PlanRun, revision: int) -> bool:
+    """Whether the catalog moved on since a plan was made."""
+    return run.catalog_revision.isdecimal() and revision > int(run.catalog_revision)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from planner.web import format as text
-from planner.web.charts.memory_bar import Tick
 from planner.web.charts.scale import nice_step
+from planner.web.charts.scatter_axes import Tick
 
 HEIGHT = 240
 _LABEL_ROOM = 16.0
 _MOST_LINES = 6
-_DATE_TICKS = 2
+_DATE_TICKS = 4
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,16 @@ class PriceHistory:
     lines: tuple[PriceLine, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
-    rows: tuple[tuple[str, str, str], ...]
+    points: tuple[tuple[str, PricePoint], ...]
+    """Provider and price of every step, the cheapest provider first."""
     title: str
     left_out: int
     height: int = HEIGHT
+
+    @property
+    def rows(self) -> tuple[tuple[str, str, str], ...]:
+        """The same as a table: provider, day, price."""
+        return tuple((name, text.day(point.day), text.money_fine(point.usd)) for name, point in self.points)
 
 
 def price_history(
@@ -97,9 +103,7 @@ def price_history(
             for day in (first + timedelta(days=days * n // _DATE_TICKS) for n in range(_DATE_TICKS + 1))
         ),
         y_ticks=tuple(Tick(y(value) * HEIGHT / 100, text.money_fine(value)) for value in _multiples(step, top)),
-        rows=tuple(
-            (name, text.day(point.day), text.money_fine(point.usd)) for name in ordered for point in known[name]
-        ),
+        points=tuple((name, point) for name in ordered for point in known[name]),
         title=f"Price per GPU-hour. Lowest now: {shown[0]} at {text.money_fine(known[shown[0]][-1].usd)}.",
         left_out=len(ordered) - len(shown),
     )

@@ -27,6 +27,7 @@ from planner.specs.models import ModelSpec
 from planner.teams.models import Role, Team
 from planner.web import explain
 from planner.web.explain_inputs import DEPENDS_ON, INPUTS
+from planner.web.explain_totals import TOTALS
 from tests.planner.web import answers
 from tests.planner.web.test_views import browser, page, text_of
 
@@ -107,7 +108,8 @@ def test_every_input_of_every_subject_exists() -> None:
     named = {name for names in DEPENDS_ON.values() for name in names.split()}
     assert named <= set(INPUTS)
     assert named == set(INPUTS)
-    assert set(explain.INTRODUCTIONS) == set(explain.subjects())
+    assert set(explain.INTRODUCTIONS) == set(DEPENDS_ON)
+    assert set(explain.subjects()) == {*DEPENDS_ON, *TOTALS}
 
 
 def test_rules_are_split_into_formula_life_and_source() -> None:

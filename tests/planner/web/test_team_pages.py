@@ -110,7 +110,7 @@ def test_exports_of_an_option_are_the_apis_bytes(
 def test_home_adds_up_what_plans_would_cost(browser: Callable[..., Client], planned: PlanRun) -> None:
     best = json.loads(planned.answer)["recommendation"]
     seen = text_of(page(browser("ada"), reverse("web:plans")))
-    assert f"Cost, whole jobs, USD ${best['usd']:,.0f}" in seen
+    assert f"{planned.team.name} 1 ${best['usd']:,.0f}" in seen
 
 
 def test_plan_made_of_an_older_catalog_says_so_and_editors_hear_how_many(
