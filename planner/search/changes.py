@@ -11,6 +11,7 @@ import numpy as np
 from accounting.estimate import Estimate, estimate
 from accounting.facts.optimizers import find_optimizer
 from accounting.facts.precisions import PRESETS
+from accounting.facts.refusals import eight_bit_adamw
 from accounting.model import Adapter
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
 from accounting.vocabulary import Engine, Place, RecomputeMode
@@ -103,10 +104,12 @@ def edits(scenario: Scenario) -> Iterator[tuple[str, Edit]]:
     recipe = scenario.recipe
     if recipe.model.architecture is None:
         return
-    if recipe.options.loss == "standard":
-        yield "Fused loss", _recipe(options=replace(recipe.options, loss="fused"))
+    fused = replace(recipe.options, loss="fused")
+    if recipe.options.loss == "standard" and keeps_code(recipe, replace_recipe(recipe, options=fused)):
+        yield "Fused loss", _recipe(options=fused)
     if recipe.optimizer.name == "adamw":
-        yield "AdamW 8-bit", _recipe(optimizer=find_optimizer("adamw-8bit"), optimizer_options={})
+        eight_bit = find_optimizer(eight_bit_adamw(recipe.engine))
+        yield "AdamW 8-bit", _recipe(optimizer=eight_bit, optimizer_options={})
     if recipe.recompute.mode is not RecomputeMode.FULL:
         yield "Full recompute", _recipe(recompute=Recompute(mode=RecomputeMode.FULL))
     else:
@@ -166,9 +169,10 @@ def variants(problem: PlanProblem) -> Iterator[tuple[str, PlanProblem]]:
     if problem.global_batch_tokens is not None:
         yield "any global batch", replace(problem, global_batch_tokens=None)
     base = problem if had_full else replace(problem, recomputes=(*problem.recomputes, every))
-    eight = find_optimizer("adamw-8bit")
-    if all(optimizer.name != eight.name for optimizer, _ in problem.optimizers):
-        yield "8-bit AdamW", replace(base, optimizers=((eight, {}),))
+    asked = {optimizer.name for optimizer, _ in problem.optimizers}
+    eight = dict.fromkeys(eight_bit_adamw(engine) for engine in problem.engines)
+    if not asked & eight.keys():
+        yield "8-bit AdamW", replace(base, optimizers=tuple((find_optimizer(name), {}) for name in eight))
     shards = (Engine.FSDP2, Engine.DEEPSPEED)
     sharded = replace(base, zero_stages=(3,), engines=shards)
     if not had_full or 3 not in problem.zero_stages or not set(shards) & set(problem.engines):  # noqa: PLR2004

@@ -70,7 +70,7 @@ def random_request(chance: random.Random) -> dict[str, Any]:
         },
         "engines": some(chance, ["fsdp2", "megatron", "deepspeed", "fsdp1", "ddp", "ideal"], 2),
         "precisions": some(chance, ["bf16-mixed", "bf16-master-fp32grad", "bf16-pure"], 1),
-        "optimizers": some(chance, ["adamw", "adamw-8bit", "sgd"], 1),
+        "optimizers": some(chance, ["adamw", "adamw-8bit-torchao", "sgd"], 1),
         "search": {
             "zero_stages": some(chance, [0, 1, 2, 3], 2),
             "tp": [1, *some(chance, [2, 3, 4, 8], 1)],
