@@ -12,7 +12,6 @@ from accounting.estimate import estimate
 from tests.accounting.memory.states import test_sharded_truth as sharded
 from tests.accounting.memory.states.scenes import scenario
 from tests.accounting.optimizers import test_measured_states as optimizers
-from tests.reallib.sharding.cells import Cell
 from tests.reallib.sharding.matrix import cells
 
 PAGE = Path(__file__).parents[2] / "docs" / "validation.md"
@@ -85,11 +84,13 @@ def _combinations() -> Iterator[str]:
         f"worlds of 2, 3 and 4, {len(cells(everything=False))} of them in every CI run, and compares every rank to the "
         "byte. What a library refuses, with its words:\n"
     )
-    yield from _table(("combination", "the library says"), [(_plain(cell), f"“{cell.refused}”") for cell in refused])
-
-
-def _plain(cell: Cell) -> str:
-    return cell.name.replace("|", "/")
+    said: dict[tuple[str, str], dict[str, None]] = {}
+    for cell in refused:
+        said.setdefault((cell.engine, cell.refused), {})[
+            f"{cell.optimizer} on LoRA" if cell.lora else cell.optimizer
+        ] = None
+    rows = [(engine, f"“{words}”", len(names), ", ".join(names)) for (engine, words), names in said.items()]
+    yield from _table(("engine", "the library says", "optimizers", "which"), rows)
 
 
 def _published() -> Iterator[str]:
