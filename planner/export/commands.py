@@ -11,8 +11,9 @@ from planner.export.texts import shell_line
 
 SCRIPT = '"${TRAIN_SCRIPT:-train.py}"'
 MEGATRON_SCRIPT = '"${TRAIN_SCRIPT:-pretrain_gpt.py}"'
-MEGATRON_DATA = "${DATA_ARGUMENTS:---mock-data --tokenizer-type NullTokenizer --lr 3e-4 --split 100,0,0}"
-"""What a plan knows nothing of: without it a dry run on made-up tokens."""
+MOCK_DATA = "--mock-data --tokenizer-type NullTokenizer --lr 3e-4 --split 100,0,0"
+MEGATRON_DATA = f'read -ra DATA <<< "${{DATA_ARGUMENTS:-{MOCK_DATA}}}"'
+"""What a plan knows nothing of, as words: without it a dry run on made-up tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,13 @@ class Command:
     line: str
     files: dict[str, str]
     """Name in WORK → text."""
+    before: str = ""
+    """Shell that stands before the line."""
+
+    @property
+    def script(self) -> str:
+        """All of it on one line: what goes before, then the program in the shell's place."""
+        return f"{self.before}; exec {self.line}" if self.before else f"exec {self.line}"
 
 
 def command_of(launch: Launch) -> Command:
@@ -36,7 +44,7 @@ def command_of(launch: Launch) -> Command:
         return Command(line, {config: deepspeed.FORMAT.write(launch)})
     if engine is Engine.MEGATRON:
         arguments = shell_line(megatron.arguments(launch))
-        return Command(f"{_torchrun(launch)} {MEGATRON_SCRIPT} {arguments} {MEGATRON_DATA}", {})
+        return Command(f'{_torchrun(launch)} {MEGATRON_SCRIPT} {arguments} "${{DATA[@]}}"', {}, MEGATRON_DATA)
     if engine is Engine.DDP:
         return Command(f"{_torchrun(launch)} {SCRIPT}", {})
     raise NotExportable(f"{engine.value} is a way to count, not a program: choose an option of a real engine")

@@ -54,7 +54,7 @@ def _job(launch: Launch, command: Command, resource: str) -> dict[str, Any]:
 
 def _pod(launch: Launch, command: Command, resource: str) -> dict[str, Any]:
     # The operator gives each pod its rank among the nodes as RANK, and the first one's address.
-    script = f'export NODE_RANK="$RANK" WORK={FOLDER}\nunset RANK WORLD_SIZE\nexec {command.line}\n'
+    script = f'export NODE_RANK="$RANK" WORK={FOLDER}\nunset RANK WORLD_SIZE\n{command.script}\n'
     volumes: list[dict[str, Any]] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     mounts = [{"name": "shm", "mountPath": "/dev/shm"}]
     if command.files:

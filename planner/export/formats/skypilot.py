@@ -47,7 +47,6 @@ CLOUDS: Mapping[str, str] = {
     "azure": "azure",
     "cudo": "cudo",
     "gcp": "gcp",
-    "hyperstack": "hyperstack",
     "lambda": "lambda",
     "nebius": "nebius",
     "oci": "oci",
@@ -71,7 +70,7 @@ def write(launch: Launch) -> str:
         'export MASTER_ADDR MASTER_PORT="${MASTER_PORT:-29500}"\n'
         f'export WORK="$PWD/{launch.name}"\n'
         'mkdir -p "$WORK"\n'
-        f"{files}exec {command.line}\n"
+        f"{files}{command.script}\n"
     )
     task = {
         "name": launch.name,

@@ -26,7 +26,7 @@ def write(launch: Launch) -> str:
     if launch.hours_high is not None:
         lines.append(f"#SBATCH --time={clock(launch.hours_high * SPARE)}")
     files = "".join(heredoc(f'"$WORK/{name}"', text) for name, text in command.files.items())
-    step = shell_line(["bash", "-c", f'export NODE_RANK="$SLURM_NODEID"; exec {command.line}'])
+    step = shell_line(["bash", "-c", f'export NODE_RANK="$SLURM_NODEID"; {command.script}'])
     return (
         "#!/usr/bin/env bash\n"
         + commented(launch.comment())
@@ -37,6 +37,8 @@ def write(launch: Launch) -> str:
         + 'read -r MASTER_ADDR < <(scontrol show hostnames "$SLURM_JOB_NODELIST")\n'
         + 'export MASTER_ADDR MASTER_PORT="${MASTER_PORT:-29500}"\n'
         + files
+        # The shell that the step starts expands what stands in single quotes.
+        + "# shellcheck disable=SC2016\n"
         + f"srun --kill-on-bad-exit=1 {step}\n"
     )
 

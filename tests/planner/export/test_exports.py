@@ -11,52 +11,42 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
 from planner.errors import NotFound
-from planner.export import FORMATS, NotExportable, Stamp, possible, render
-from planner.search import search
+from planner.export import FORMATS, NotExportable, possible, render
+from planner.export.formats import megatron as megatron_format
+from planner.export.formats import torchtitan as torchtitan_format
+from planner.export.formats.skypilot import CLOUDS
+from tests.planner.export.samples import (
+    STAMP,
+    TOKENS,
+    deepspeed_option,
+    fsdp_option,
+    megatron_option,
+    text_of,
+)
 from tests.planner.requests.samples import CONTEXT
-from tests.planner.search.problems import problem_of
 
-STAMP = Stamp(plan="0b9f7f0e-8c3c-4df0-9d0a-2f6f3a9d6c11", rank=1, engine_version="0.1.0")
-TOKENS = 10**9
 NAMES = Path(__file__).with_name("argument_names.json")
-
-
-def option_of(*changes: tuple[str, Any]) -> dict[str, Any]:
-    answer = search(problem_of(*changes), lambda done, total: None, lambda: False)
-    assert answer["options"], answer["rejections"]
-    option: dict[str, Any] = answer["options"][0]
-    return json.loads(json.dumps(option))
-
-
-TWO_NODES = ("/hardware", {"accelerators": ["h100-sxm5-80gb"], "providers": ["aws"], "min_count": 16, "max_count": 16})
+SCHEMAS = Path(__file__).with_name("schemas")
 
 
 @pytest.fixture(scope="module")
 def fsdp() -> dict[str, Any]:
-    return option_of(TWO_NODES, ("/search/tp", [1]))
+    return fsdp_option()
 
 
 @pytest.fixture(scope="module")
 def deepspeed() -> dict[str, Any]:
-    return option_of(TWO_NODES, ("/engines", ["deepspeed"]), ("/search/tp", [1]), ("/search/offload", ["cpu"]))
+    return deepspeed_option()
 
 
 @pytest.fixture(scope="module")
 def megatron() -> dict[str, Any]:
-    return option_of(
-        TWO_NODES,
-        ("/engines", ["megatron"]),
-        ("/precisions", ["bf16-master-fp32grad"]),
-        ("/search", {"zero_stages": [1], "tp": [2], "pp": [2], "recompute": ["full"]}),
-    )
-
-
-def text_of(key: str, option: dict[str, Any]) -> str:
-    return render(key, option, STAMP, CONTEXT, TOKENS).text
+    return megatron_option()
 
 
 def bash(text: str) -> None:
@@ -144,6 +134,26 @@ def test_torchtitan_overrides_are_known_words_and_toml(fsdp: dict[str, Any]) -> 
     assert values["training.seq_len"] == str(tree["--training"]["seq_len"]) == "4096"
     assert values["parallelism.data_parallel_shard_degree"] == str(fsdp["estimate"]["parallelism"]["dp_shard"])
     assert int(values["training.steps"]) == -(-TOKENS // (16 * 4096))
+
+
+def test_the_lists_of_names_are_of_the_releases_that_the_files_name() -> None:
+    lists = json.loads(NAMES.read_text())
+    assert lists["torchtitan"]["release"] == torchtitan_format.RELEASE
+    assert lists["megatron"]["release"] == megatron_format.RELEASE
+    for row in lists.values():
+        assert row["source"].startswith("https://github.com/")
+
+
+def titan_names(text: str) -> set[str]:
+    words = shlex.split(" ".join(line for line in text.splitlines() if not line.startswith("#")))
+    return {word.removeprefix("--").split("=", 1)[0] for word in words}
+
+
+def test_a_torchtitan_override_that_no_release_has_is_noticed(fsdp: dict[str, Any]) -> None:
+    text = text_of("torchtitan", fsdp)
+    assert titan_names(text) <= known("torchtitan")
+    mutated = text.replace("--training.seq_len", "--training.sequence_length")
+    assert not titan_names(mutated) <= known("torchtitan")
 
 
 def megatron_values(text: str) -> dict[str, str]:
@@ -236,6 +246,51 @@ def test_skypilot_task_names_cloud_and_devices(fsdp: dict[str, Any]) -> None:
     assert (task["resources"]["cloud"], task["resources"]["use_spot"]) == ("aws", False)
     bash(task["run"])
     assert "accelerate.yaml" in files_in(task["run"])
+
+
+def against(schema: str, document: Any) -> None:
+    rules = json.loads((SCHEMAS / f"{schema}.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(rules)
+    jsonschema.validate(document, rules, jsonschema.Draft202012Validator)
+
+
+@pytest.mark.parametrize("engine", ["fsdp", "deepspeed", "megatron"])
+def test_cluster_files_meet_their_schemas(engine: str, request: pytest.FixtureRequest) -> None:
+    option = request.getfixturevalue(engine)
+    *maps, job = documents(text_of("kubernetes", option))
+    against("pytorchjob", job)
+    for document in maps:
+        against("configmap", document)
+    (task,) = documents(text_of("skypilot", option))
+    against("skypilot", task)
+
+
+def test_every_cloud_of_the_table_is_one_of_the_schema() -> None:
+    rules = json.loads((SCHEMAS / "skypilot.json").read_text())
+    assert set(CLOUDS.values()) <= set(rules["properties"]["resources"]["properties"]["cloud"]["enum"])
+
+
+@pytest.mark.parametrize(
+    ("key", "schema", "before", "after"),
+    [
+        ("kubernetes", "pytorchjob", "pytorchReplicaSpecs:", "pytorchReplicas:"),
+        ("kubernetes", "pytorchjob", "kueue.x-k8s.io/queue-name:", "kueue/queue:"),
+        ("kubernetes", "pytorchjob", "nvidia.com/gpu: 8", "nvidia.com/gpu: 0"),
+        ("kubernetes", "pytorchjob", "restartPolicy: OnFailure", "restartPolicy: Sometimes"),
+        ("kubernetes", "pytorchjob", "mountPath: /dev/shm", "mountPath: dev/shm"),
+        ("skypilot", "skypilot", "num_nodes:", "nodes:"),
+        ("skypilot", "skypilot", "accelerators: H100:8", "accelerators: H100x8"),
+        ("skypilot", "skypilot", "use_spot: false", "use_spot: perhaps"),
+        ("skypilot", "skypilot", "cloud: aws", "cloud: awful"),
+    ],
+)
+def test_a_mutated_cluster_file_fails_its_schema(
+    key: str, schema: str, before: str, after: str, fsdp: dict[str, Any]
+) -> None:
+    text = text_of(key, fsdp)
+    assert before in text
+    with pytest.raises(jsonschema.ValidationError):
+        against(schema, documents(text.replace(before, after))[-1])
 
 
 def test_an_unknown_format_lists_the_known(fsdp: dict[str, Any]) -> None:
