@@ -11,6 +11,7 @@ from accounting.catalog import Offer
 from accounting.cost import MILLION, SECONDS_PER_HOUR
 from accounting.evidence import Point, nearest
 from accounting.how import how_of
+from accounting.implementation import assumed
 from accounting.ledger import MOMENTS, Moment, Row
 from accounting.memory.device import ranges_of
 from accounting.memory.outside import (
@@ -49,7 +50,7 @@ def answer_row(estimate: Estimate, index: int) -> dict[str, Any]:
         "time": time_answer(estimate, index),
         "communication": communication_answer(estimate, index),
         "cost": cost_answer(estimate, index),
-        "assumptions": list(estimate.scenario.assumptions),
+        "assumptions": [*estimate.scenario.assumptions, *assumed(recipe)],
         "warnings": list(
             dict.fromkeys((*estimate.scenario.warnings, *recipe.model.warnings, *estimate.timing.warnings))
         ),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from accounting.facts.dtypes import itemsize
 from accounting.scenario import Recipe
 from accounting.vocabulary import Attention, Engine, RecomputeMode
@@ -105,3 +108,89 @@ def adds_separate_gradients(recipe: Recipe) -> bool:
         return False
     wider = recipe.precision.gradients == "fp32" and recipe.precision.parameters in ("bf16", "fp16")
     return wider and recipe.options.loss == "standard" and not recipe.options.compile and recipe.zero_stage <= 1
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A code base that a request can stand for."""
+
+    name: str
+    runs: Callable[[Recipe], bool]
+    words: str
+    """What is assumed with it, and what in a request names another."""
+
+
+def _is_megatron(recipe: Recipe) -> bool:
+    return recipe.engine is Engine.MEGATRON
+
+
+def _is_torch(recipe: Recipe) -> bool:
+    return recipe.engine is not Engine.IDEAL
+
+
+CODES: tuple[Code, ...] = (
+    Code(
+        "nanotron",
+        runs_modules,
+        "plain torch modules, 16-bit gradients beside the fp32 ones, collectives that hold their buffers; "
+        "options.loss=fused or options.fused_norm names Megatron-Core's kernels",
+    ),
+    Code(
+        "Megatron-DeepSpeed",
+        runs_megatron_deepspeed,
+        "DeepSpeed's flat optimizer steps Megatron's model, its buffers beside what the backward left cached",
+    ),
+    Code(
+        "Megatron-Core",
+        _is_megatron,
+        "fused norms, activations and vocabulary-parallel loss; sharded inputs are gathered again in the backward",
+    ),
+    Code("LLM Foundry", runs_foundry, "fused GELU, FlashAttention's in-place cross entropy"),
+    Code(
+        "LitGPT",
+        runs_litgpt,
+        "joint projections, dropout before each adapter, answers in fp32; precision bf16-mixed names Hugging Face's "
+        "trainers",
+    ),
+    Code(
+        "torchtune",
+        runs_torchtune,
+        "compiled blocks, embedding and head as FSDP units of their own, 4-bit weights of torchao",
+    ),
+    Code(
+        "Hugging Face modules",
+        _is_torch,
+        "norms, rotary embeddings and activations as its classes write them; options.fused_norm, options.compile and "
+        "options.loss name fused kernels",
+    ),
+)
+"""First match wins. Liger is no code base of its own: it patches Hugging Face's modules."""
+
+
+def code_of(recipe: Recipe) -> Code | None:
+    """Whose code is priced; None for the ideal engine and for a model of which only tensors are known."""
+    if recipe.model.architecture is None:
+        return None
+    return next((code for code in CODES if code.runs(recipe)), None)
+
+
+def keeps_code(before: Recipe, after: Recipe) -> bool:
+    """Whether two recipes are priced as one code base: a change between them is a change, not another framework."""
+    same = code_of(before) is code_of(after)
+    return same and adds_separate_gradients(before) is adds_separate_gradients(after)
+
+
+def assumed(recipe: Recipe) -> list[str]:
+    """The code base that the memory is that of, in words, for an answer's assumptions."""
+    code = code_of(recipe)
+    if code is None:
+        return []
+    rows = [f"memory as under {code.name}: {code.words}"]
+    if runs_liger(recipe):
+        rows.append("memory with Liger's kernels: norms and gated MLPs are patched along with the fused loss")
+    if adds_separate_gradients(recipe) and not runs_modules(recipe):
+        rows.append(
+            "memory with 16-bit gradients added to the fp32 buffer after each backward; options.loss=fused names "
+            "Megatron-Core's fused accumulation"
+        )
+    return rows

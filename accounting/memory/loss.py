@@ -12,6 +12,7 @@ from accounting.ledger import BACKWARD_LOSS, FORWARD_LOSS, ByMoment, Line
 from accounting.memory.context import Context
 from accounting.memory.numerics import Numerics
 from accounting.memory.saved import GEMMA_FAMILIES
+from accounting.model.architecture import Architecture
 from accounting.scenario import Recipe
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Bucket, Engine
@@ -72,8 +73,6 @@ def logits(context: Context) -> ByMoment:
     """
     architecture = context.recipe.model.architecture
     if architecture is None:
-        return {}
-    if not architecture.vocab_size or context.recipe.inventory.last == ():
         return {}
     count = logit_count(context)
     law = loss_law(context.recipe, context.numerics)
@@ -137,8 +136,14 @@ def head_input(context: Context) -> ByMoment:
 def logit_count(context: Context) -> Bytes:
     """Logits of one micro-batch on a rank; torch's plan has them whole only without loss parallelism. [(N, 1)]"""
     architecture = context.recipe.model.architecture
-    vocabulary = architecture.vocab_size if architecture is not None else 0
-    return context.partition.tokens * ceil_div(vocabulary, context.layout.tp)
+    return context.partition.tokens * ceil_div(_logits_per_token(architecture), context.layout.tp)
+
+
+def _logits_per_token(architecture: Architecture | None) -> int:
+    """The vocabulary, a classifier's labels, or none of a bare backbone."""
+    if architecture is None or architecture.head == "none":
+        return 0
+    return architecture.extra.get("labels", 0) if architecture.head == "classification" else architecture.vocab_size
 
 
 def _scaled(count: Bytes, per_logit: float) -> Bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from accounting.facts.families import habits_of
 from accounting.memory.saved_rows import Block, Saved, Split
 from accounting.units import Bytes, pad_to
 from accounting.vocabulary import Attention
@@ -237,7 +238,9 @@ def _softmax_in_sixteen_bit(block: Block) -> bool:
         return block.options.masked_softmax_fusion
     if numerics.upcasts:
         return False
-    return numerics.fused or (block.habits.softmax_in_stream and not numerics.autocast)
+    # Liger leaves the attention as Hugging Face writes it.
+    own = block.habits if not numerics.liger else habits_of(block.architecture.family)
+    return (numerics.fused and not numerics.liger) or (own.softmax_in_stream and not numerics.autocast)
 
 
 def latent_rows(block: Block) -> list[Saved]:

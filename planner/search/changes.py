@@ -12,6 +12,7 @@ from accounting.estimate import Estimate, estimate
 from accounting.facts.optimizers import find_optimizer
 from accounting.facts.precisions import PRESETS
 from accounting.facts.refusals import eight_bit_adamw
+from accounting.implementation import keeps_code
 from accounting.model import Adapter
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
 from accounting.vocabulary import Engine, Place, RecomputeMode

@@ -86,7 +86,11 @@ def calculator_page(posted: QueryDict, team: Team, lists: Any, names: Any, root:
         form=bind(posted, ESTIMATE_ROWS, lists),
         verdict=estimate_verdict(answer["memory"], machine(payload, names), kept_free),
         view=estimate_view("memory", answer, kept_free, count),
-        advice=tuple(Advice(str(row["change"]), memory(row["saves_bytes"])) for row in answer.get("advice") or ()),
+        advice=tuple(
+            Advice(str(row["change"]), memory(row["saves_bytes"]))
+            for row in answer.get("advice") or ()
+            if row["saves_bytes"] > 0
+        ),
         also=_also(answer, count),
         copy=copies(payload, root, "api/v1/estimates/"),
     )
