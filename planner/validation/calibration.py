@@ -52,7 +52,12 @@ class Pair:
     @property
     def held_out(self) -> bool:
         """By the configuration's own name: which ones judge never changes as others arrive."""
-        return int(hashlib.sha256(self.key.encode()).hexdigest()[:8], 16) % HELD_OUT == 0
+        return is_held_out(self.key)
+
+
+def is_held_out(key: str) -> bool:
+    """Whether a configuration judges instead of teaching."""
+    return int(hashlib.sha256(key.encode()).hexdigest()[:8], 16) % HELD_OUT == 0
 
 
 def learnt(pairs: Iterable[Pair]) -> list[dict[str, Any]]:

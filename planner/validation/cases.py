@@ -31,6 +31,8 @@ REQUEST = Record(
 WHOLE_BELOW = 20_000_000
 """Parameters up to which the CPU run takes the model itself."""
 CPU_SEQUENCE = 16
+TRAINED_UNDER = ("ddp", "fsdp1", "fsdp2")
+"""Engines that a convergence check on several ranks can take."""
 RUNNABLE = ("fp32", "bf16", "fp16")
 ZERO_OPTIONS = (
     "stage3_param_persistence_threshold",
@@ -222,6 +224,10 @@ def _convergence(asked: Asked) -> Case:
     from planner.validation.convergence import read_options  # noqa: PLC0415 - knows this module's Case
 
     options = read_options(asked.given.get("options", {}))
+    engine = asked.scenario.recipe.engine.value
+    if options["ranks"] > 1 and engine not in TRAINED_UNDER:
+        detail = f"several ranks train under {', '.join(TRAINED_UNDER)}; {engine} does not: take ranks 1"
+        raise InvalidRequest([Fault("/options/ranks", "engine_unsupported", detail)])
     job = {**job_of(asked.scenario, {}), **options}
     return Case(kind=asked.kind, request=asked.given["request"], scenario=asked.scenario, job=job)
 

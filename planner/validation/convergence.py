@@ -15,6 +15,7 @@ OPTIONS = Record(
     {
         "steps": Member(Whole(20, 5_000), default=200),
         "seeds": Member(Whole(2, 16), default=5),
+        "ranks": Member(Whole(1, 4), default=1, help="processes the candidate trains on, under the request's engine"),
         "learning_rate": Member(Number(0, 10, above=True), help="of the candidate; AdamW keeps its own"),
     }
 )

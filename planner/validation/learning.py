@@ -14,7 +14,7 @@ from accounting.scenario import Scenario
 from planner.errors import InvalidRequest
 from planner.plans.documents import canonical_text, digest_of
 from planner.requests import RequestContext, context_for, read_estimate
-from planner.validation.calibration import CalibrationSet, Pair, calibration_store
+from planner.validation.calibration import CalibrationSet, Pair, calibration_store, is_held_out
 from planner.validation.models import ValidationRun, ValidationStatus
 
 LEARNT_FROM = ("gpu", "import")
@@ -55,6 +55,33 @@ def measured_pairs() -> Iterator[Pair]:
                 measured=int(answer["measured"][level]),
                 point=point_of(scenario),
             )
+
+
+def measured_steps() -> list[dict[str, Any]]:
+    """Stored seconds of a step as rows of measured runs: request, expectation, source, and the part it stands in.
+
+    The configurations that are held out are those that judge ranges too. Requests that only one team can read, for
+    they name its own model, are left out.
+    """
+    everybody = replace(context_for(None), evidence=SHIPPED)
+    rows = []
+    for run, answer, _ in measured_runs():
+        seconds, asked = answer["measured"].get("step_seconds"), answer["measured_request"]
+        if seconds and _reads(asked, everybody):
+            part = "report" if is_held_out(digest_of(canonical_text(asked))) else "fit"
+            expected = {"step_seconds": float(seconds)}
+            rows.append(
+                {"id": str(run.pk), "request": asked, "expect": expected, "source": "stored validations", "part": part}
+            )
+    return rows
+
+
+def _reads(asked: object, context: RequestContext) -> bool:
+    try:
+        read_estimate(asked, context)
+    except InvalidRequest:
+        return False
+    return True
 
 
 def point_of(scenario: Scenario) -> Point:

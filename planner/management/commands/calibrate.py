@@ -23,6 +23,7 @@ from accounting.step_time.report import document, lines_of, plain_table
 from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
 from planner.requests import RequestContext, context_for, read_estimate
+from planner.validation.learning import measured_steps
 
 PRECISION = 40.0
 """One over the squared log error a single measured step is trusted to."""
@@ -34,7 +35,12 @@ class Command(BaseCommand):
     help = "Refit the constants of the step-time model on measured steps; judge them beside the null model."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", help="JSON Lines: request, expect.step_seconds, source, part (fit or report)")
+        parser.add_argument(
+            "file", nargs="?", help="JSON Lines: request, expect.step_seconds, source, part (fit or report)"
+        )
+        parser.add_argument(
+            "--stored", action="store_true", help="also the steps that stored validations measured on devices"
+        )
         parser.add_argument("--iterations", type=int, default=8, help="0 judges the present constants")
         parser.add_argument(
             "--leave-out", action="store_true", help="refit without each source in turn and judge it on that"
@@ -43,13 +49,12 @@ class Command(BaseCommand):
         parser.add_argument("--document", type=Path, help="file whose term and score blocks are brought up to date")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        try:
-            lines = Path(options["file"]).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            raise CommandError(str(error)) from error
+        rows = _read(options["file"]) if options["file"] else []
         ensure_ready()
         context = context_for(None)
-        rows = [json.loads(line) for line in lines if line.strip()]
+        rows += measured_steps() if options["stored"] else []
+        if not rows:
+            raise CommandError("nothing to fit: give a file of measured steps, or --stored where some are stored")
         fitted, report = (
             _observations([row for row in rows if row["part"] == part], context) for part in ("fit", "report")
         )
@@ -69,6 +74,14 @@ class Command(BaseCommand):
             architectures = {slug: row.architecture for slug, row in context.catalog.accelerators.items()}
             options["write"].write_text(render_rows(with_bands(found, judged_fit, architectures)), encoding="utf-8")
             self.stdout.write(f"new rows in {options['write']}; review them and give the set a new version")
+
+
+def _read(file: str) -> list[dict[str, Any]]:
+    try:
+        lines = Path(file).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CommandError(str(error)) from error
+    return [json.loads(line) for line in lines if line.strip()]
 
 
 def _left_out(

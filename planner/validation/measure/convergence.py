@@ -1,4 +1,7 @@
-"""Convergence check: a small character model trained with the candidate and with fp32 AdamW from the same seeds."""
+"""Convergence check: a small character model trained with the candidate and with fp32 AdamW from the same seeds.
+
+With `ranks` the candidate trains under its engine on so many processes, each on its share of the same batches.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,19 @@ import contextlib
 import copy
 import math
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
 
 from planner.validation.measure.models import DTYPES
 from planner.validation.measure.noise import noise_of
 from planner.validation.measure.optimizers import built_optimizers
+from planner.validation.measure.ranks import on_ranks
+from planner.validation.measure.states import ENGINES
 from planner.validation.measure.text import text
 
 CHARACTERS = 60_000
@@ -82,18 +89,37 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         start.append(_first_loss(model, data, seed))
         key = (seed, job["steps"])
         if key not in _REFERENCES:
-            _REFERENCES[key] = _train(_reference(job), copy.deepcopy(model), data, seed)
-        reference, trained, optimizer = _REFERENCES[key]
-        candidate, _, _ = _train(job, copy.deepcopy(model), data, seed)
-        runs.append({"seed": seed, "candidate": candidate, "reference": reference})
+            losses, reference, optimizer = _train(_reference(job), copy.deepcopy(model), data, seed)
+            _REFERENCES[key] = (_curve(losses, job["steps"]), reference, optimizer)
+        curve, trained, optimizer = _REFERENCES[key]
+        runs.append({"seed": seed, "candidate": _candidate(job, model, data, seed), "reference": curve})
         job["progress"](progress=(seed + 1) / job["seeds"])
     return {
         "seeds": runs,
         "start_loss": sum(start) / len(start),
+        "ranks": job["ranks"],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "characters": CHARACTERS,
         "noise": noise_of(trained, optimizer),
     }
+
+
+def _candidate(job: dict[str, Any], model: Any, data: Any, seed: int) -> dict[str, Any]:
+    """Curve of the candidate: on one process as it is, on several under its engine, their losses averaged."""
+    if job["ranks"] == 1:
+        losses, _, _ = _train(job, model, data, seed)
+        return _curve(losses, job["steps"])
+    answers = on_ranks(job["ranks"], lambda: _train_rank(job, model, data, seed))
+    shares = [answer["unchanged"] for answer in answers]
+    step = [sum(found) / len(answers) for found in zip(*(answer["losses"] for answer in answers), strict=False)]
+    held = {name: (sum(same[name][0] for same in shares), sum(same[name][1] for same in shares)) for name in shares[0]}
+    return _curve(Losses(step, held), job["steps"])
+
+
+def _train_rank(job: dict[str, Any], model: Any, data: Any, seed: int) -> dict[str, Any]:
+    """One rank's losses and vanished updates; NaN is told as text would be, by the losses that end there."""
+    losses, _, _ = _train(job, model, data, seed)
+    return {"losses": losses.each, "unchanged": losses.unchanged}
 
 
 def _reference(job: dict[str, Any]) -> dict[str, Any]:
@@ -119,66 +145,92 @@ def _first_loss(model: Any, data: Any, seed: int) -> float:
         return float(model(*next(_batches(data, seed, 1))))
 
 
-def _train(job: dict[str, Any], model: Any, data: Any, seed: int) -> tuple[dict[str, Any], Any, Any]:
-    """(losses and vanished updates, the trained model, its first optimizer)."""
-    precision = job["precision"]
+@dataclass(slots=True)
+class Losses:
+    """Of every step, until one is no number; weights left unchanged and all that had a gradient, by matrix."""
+
+    each: list[float]
+    unchanged: dict[str, tuple[int, int]]
+
+
+def _train(job: dict[str, Any], model: Any, data: Any, seed: int) -> tuple[Losses, Any, Any]:
+    """(losses, the trained model, its first optimizer); under the job's engine where there is a group."""
+    precision, steps = job["precision"], job["steps"]
     model = model.to(DTYPES[precision["parameters"]])
+    mixed, share = precision["compute"] != precision["parameters"], slice(None)
+    if dist.is_initialized():
+        model = ENGINES[job["engine"]](job, model)
+        mixed = job["autocast"]
+        share = slice(dist.get_rank(), None, dist.get_world_size())
     rate = job.get("learning_rate") or RATES.get(job["optimizer"]["name"], REFERENCE_RATE)
     optimizers = built_optimizers(job, model, rate)
-    mixed = precision["compute"] != precision["parameters"]
-    losses: list[float] = []
-    vanished = _Vanished(model)
-    for number, (ids, targets) in enumerate(_batches(data, seed, job["steps"])):
+    losses = Losses([], {})
+    for number, (ids, targets) in enumerate(_batches(data, seed, steps)):
         cast = torch.autocast("cpu", DTYPES[precision["compute"]]) if mixed else contextlib.nullcontext()
         with cast:
-            loss = model(ids, targets)
-        losses.append(float(loss.detach()))
-        if not math.isfinite(losses[-1]) or losses[-1] > NEVER:
+            loss = model(ids[share], targets[share])
+        losses.each.append(float(loss.detach()))
+        if _hopeless(losses.each[-1]):
             break
         loss.backward()
-        looked = number >= job["steps"] // 2 and number % 10 == 0
-        before = vanished.remember() if looked else None
+        looked = number >= steps // 2 and number % 10 == 0
+        before = _remembered(model) if looked else {}
         for one in optimizers:
             one.step()
-        if before is not None:
-            vanished.count(before)
-        if number < job["steps"] - 1:
+        _count_unchanged(losses.unchanged, before, model)
+        if number < steps - 1:
             for one in optimizers:
                 one.zero_grad(set_to_none=True)
-    return {**_curve(losses, job["steps"]), "unchanged_share": vanished.share()}, model, optimizers[0]
+    return losses, model, optimizers[0]
 
 
-def _curve(losses: list[float], steps: int) -> dict[str, Any]:
-    """Final loss (None where it is no number) and some twenty points of the curve."""
-    last = losses[-max(1, int(steps * FINAL_SHARE)) :]
-    finished = len(losses) == steps and all(math.isfinite(loss) for loss in losses)
+def _hopeless(loss: float) -> bool:
+    """True on every rank as soon as it is on one: they stop together."""
+    lost = not math.isfinite(loss) or loss > NEVER
+    if not dist.is_initialized():
+        return lost
+    any_lost = torch.tensor(float(lost))
+    dist.all_reduce(any_lost)
+    return bool(any_lost > 0)
+
+
+def _curve(losses: Losses, steps: int) -> dict[str, Any]:
+    """Final loss (None where it is no number), some twenty points of the curve, and the share of vanished updates."""
+    last = losses.each[-max(1, int(steps * FINAL_SHARE)) :]
+    finished = len(losses.each) == steps and all(math.isfinite(loss) for loss in losses.each)
     every = max(1, steps // 20)
-    points = [[number, round(loss, 5)] for number, loss in enumerate(losses) if number % every == 0]
+    points = [[number, round(loss, 5)] for number, loss in enumerate(losses.each) if number % every == 0]
+    total = sum(moving for _, moving in losses.unchanged.values())
+    same = sum(same for same, _ in losses.unchanged.values())
     return {
         "final_loss": sum(last) / len(last) if finished else None,
         "curve": [point for point in points if math.isfinite(point[1])],
-        "steps": len(losses),
+        "steps": len(losses.each),
+        "unchanged_share": {
+            "all": same / total if total else None,
+            "by_layer": {name: same / moving for name, (same, moving) in losses.unchanged.items() if moving},
+        },
     }
 
 
-class _Vanished:
+def _matrices(model: Any) -> dict[str, Any]:
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.ndim > 1}
+
+
+def _own(tensor: Any) -> Any:
+    """The shard that this rank holds."""
+    return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def _remembered(model: Any) -> dict[str, Any]:
+    return {name: _own(parameter.detach()).clone() for name, parameter in _matrices(model).items()}
+
+
+def _count_unchanged(found: dict[str, tuple[int, int]], before: dict[str, Any], model: Any) -> None:
     """Weights of matrices that a step left exactly as they were although their gradient was not zero."""
-
-    def __init__(self, model: Any) -> None:
-        self.named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.ndim > 1]
-        self.same: dict[str, int] = {}
-        self.all: dict[str, int] = {}
-
-    def remember(self) -> list[Any]:
-        return [parameter.detach().clone() for _, parameter in self.named]
-
-    def count(self, before: list[Any]) -> None:
-        for (name, parameter), old in zip(self.named, before, strict=True):
-            moving = parameter.grad != 0
-            self.same[name] = self.same.get(name, 0) + int(((parameter.detach() == old) & moving).sum())
-            self.all[name] = self.all.get(name, 0) + int(moving.sum())
-
-    def share(self) -> dict[str, Any]:
-        by_layer = {name: self.same[name] / self.all[name] for name in self.all if self.all[name]}
-        total = sum(self.all.values())
-        return {"all": sum(self.same.values()) / total if total else None, "by_layer": by_layer}
+    matrices = _matrices(model)
+    for name, old in before.items():
+        moving = _own(matrices[name].grad) != 0
+        still = (_own(matrices[name].detach()) == old) & moving
+        same, all_moving = found.get(name, (0, 0))
+        found[name] = (same + int(still.sum()), all_moving + int(moving.sum()))

@@ -17,7 +17,15 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
 from planner.validation.measure import tensor_parallel
-from planner.validation.measure.models import DTYPES, batch_of, blocks_of, built, loss_and_outputs, recompute
+from planner.validation.measure.models import (
+    DTYPES,
+    Refused,
+    batch_of,
+    blocks_of,
+    built,
+    loss_and_outputs,
+    recompute,
+)
 from planner.validation.measure.optimizers import built_optimizers
 
 AXES = ("dp_replicate", "dp_shard", "tp")
@@ -95,7 +103,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
     mesh = init_device_mesh("cuda", tuple(used.values()), mesh_dim_names=tuple(used)) if used else None
     with FakeTensorMode(allow_non_fake_inputs=True):
         model, tracker_of = _laid_out(job, mesh)
-        (optimizer,) = built_optimizers(job, model)
+        optimizer = _single(built_optimizers(job, model))
         batch = batch_of(job, model, "cuda")
         tracker = tracker_of(model, optimizer)
         if isinstance(tracker, _ShardTracker):
@@ -106,6 +114,13 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
             for _ in range(2):
                 phases = _step(job, model, optimizer, batch, tracker)
     return {"phases": phases, "parameters": sum(parameter.numel() for parameter in model.parameters())}
+
+
+def _single(made: list[Any]) -> Any:
+    """The tracker follows one optimizer. Raises Refused."""
+    if len(made) != 1:
+        raise Refused("the tracker follows one optimizer, this is a hybrid of two")
+    return made[0]
 
 
 def _step(job: dict[str, Any], model: Any, optimizer: Any, batch: dict[str, Any], tracker: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from planner.validation.calibration import (
     learnt,
     shipped_points,
 )
-from planner.validation.learning import calibration_learn, measured_pairs
+from planner.validation.learning import calibration_learn, measured_pairs, measured_steps
 from planner.validation.models import CalibrationSet, ValidationRun
 from planner.validation.shipped import MODEL, request
 from tests.people import Caller
@@ -109,7 +109,7 @@ def imported(team: Team, number: int, ratio: float) -> ValidationRun:
     """A stored import of a configuration of its own: `ratio` of what the formulas say of it."""
     asked = request("fsdp2", 3, 8, headroom=number / 1000, model={"config": MODEL})
     measured = int(estimate(read_estimate(asked, CONTEXT)).device_bytes[0, 0] * ratio)
-    answer = {"measured_request": asked, "measured": {"device_bytes": measured}}
+    answer = {"measured_request": asked, "measured": {"device_bytes": measured, "step_seconds": 2.0}}
     return ValidationRun.objects.create(
         team=team, kind="import", request=json.dumps({"request": asked}), request_digest="x", status="succeeded",
         answer=json.dumps(answer), finished_at=timezone.now(), sharding_engine="fsdp2", accelerator="h100-sxm5-80gb",
@@ -175,6 +175,21 @@ def test_the_command_learns_goes_back_and_names_what_there_is(team: Team) -> Non
     assert evidence_in_force().version is None
     with pytest.raises(Exception, match="there are: 1"):
         call_command("validate", "--use", "9", stdout=out)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("catalog")
+def test_stored_steps_are_judged_by_the_step_times_own_command(team: Team) -> None:
+    with pytest.raises(Exception, match="nothing to fit"):
+        call_command("calibrate", "--stored", stdout=StringIO())
+    for number in range(12):
+        imported(team, number, 1.2)
+    steps = measured_steps()
+    assert len(steps) == 12
+    assert {row["part"] for row in steps} == {"fit", "report"}
+    out = StringIO()
+    call_command("calibrate", "--stored", "--iterations", "0", stdout=out)
+    assert "stored validations" in out.getvalue()
 
 
 def test_the_name_of_a_range_is_its_engines() -> None:

@@ -10,7 +10,7 @@ from planner.errors import InvalidRequest
 from planner.validation.configs import config_of
 from planner.validation.kinds import KINDS
 from planner.validation.reduce import BLOCKS, reduced
-from planner.validation.shipped import CASES, GPT, MODEL, request
+from planner.validation.shipped import CASES, GPT, MODEL, ci_share, request
 from tests.planner.validation.payloads import case
 
 
@@ -39,6 +39,16 @@ def test_the_cpu_matrix_has_the_combinations_it_promises() -> None:
     assert {found.job["engine"] for found in rows} == {"ddp", "fsdp1", "fsdp2", "deepspeed"}
 
 
+def test_the_share_that_runs_with_the_real_libraries_spans_them_too() -> None:
+    rows = [case(payload) for payload in ci_share("cpu-matrix")]
+    assert len(rows) >= 40
+    assert {found.job["world"] for found in rows} == {1, 2, 4}
+    combined = {(found.job["engine"], found.job["optimizer"]["name"]) for found in rows}
+    assert {
+        ("fsdp1", "adamw-8bit"), ("fsdp2", "adamw-8bit-torchao"), ("deepspeed", "adafactor"), ("ddp", "adafactor-hf"),
+    } <= combined  # fmt: skip
+
+
 def test_the_gpu_matrix_spans_models_optimizers_recomputation_and_lengths() -> None:
     rows = [case(payload).job for payload in CASES["gpu-matrix"][1]()]
     assert len(rows) >= 12
@@ -57,6 +67,11 @@ def test_the_gpu_matrix_spans_models_optimizers_recomputation_and_lengths() -> N
         ({**asked(), "measured": {}}, "/measured", "not_here"),
         ({**asked(), "options": {}}, "/options", "not_here"),
         ({**asked("convergence"), "options": {"seeds": 1}}, "/options/seeds", "out_of_range"),
+        (
+            {"kind": "convergence", "request": request("megatron", 1, 8), "options": {"ranks": 2}},
+            "/options/ranks",
+            "engine_unsupported",
+        ),
         (asked(optimizer="no-such"), "/request/optimizer", "unknown_name"),
         (asked(precision="bf16-master"), "/request/precision", "not_run_here"),
         ({"kind": "cpu", "request": request("deepspeed", 3, 8)}, "/request/precision", "not_run_here"),

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import accounting.memory.ranks
-from accounting.ledger import Line as LedgerLine
 from accounting.memory import MEMORY_LINES
 from accounting.memory.states import STATE_LINES
 from planner.validation.compare import COMPARISONS, Comparison, Line, compare_device, compare_shapes, quantiles
 from planner.validation.shipped import request
-from tests.planner.validation.payloads import IMPORT, case
+from tests.planner.validation.payloads import IMPORT, case, corrupted
 
 RUNS = json.loads(Path(__file__).with_name("measured.json").read_text())["runs"]
 
@@ -26,20 +22,6 @@ RUNS = json.loads(Path(__file__).with_name("measured.json").read_text())["runs"]
 def compared(run: dict[str, Any]) -> Comparison:
     found = case(run["payload"])
     return COMPARISONS[found.kind.name](found.scenario, run["measured"])
-
-
-def corrupted(lines: tuple[LedgerLine, ...], key: str, factor: float) -> tuple[LedgerLine, ...]:
-    """The same lines, one of them larger by a factor."""
-
-    def larger(amount: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def wrong(context: Any) -> Any:
-            found = amount(context).items()
-            return {moment: np.ceil(np.asarray(held) * factor).astype(np.int64) for moment, held in found}
-
-        return wrong
-
-    assert key in [line.key for line in lines]
-    return tuple(replace(line, amount=larger(line.amount)) if line.key == key else line for line in lines)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -76,7 +58,7 @@ def test_a_corrupted_line_of_a_step_disagrees(
     (run,) = [
         run
         for run in RUNS
-        if run["payload"]["kind"] == "dry-run" and run["payload"]["request"]["hardware"]["count"] == 8
+        if run["payload"]["kind"] == "dry-run" and run["payload"]["request"]["parallelism"].get("dp_shard") == 8
     ]
     comparison = compared(run)
     assert comparison.agrees is False

@@ -53,6 +53,6 @@ def test_a_run_without_a_final_loss_has_diverged() -> None:
 
 
 def test_options_have_defaults_and_bounds() -> None:
-    assert read_options({}) == {"steps": 200, "seeds": 5}
+    assert read_options({}) == {"steps": 200, "seeds": 5, "ranks": 1}
     with pytest.raises(InvalidRequest):
         read_options({"learning_rate": 0, "steps": 10**9})
