@@ -125,6 +125,17 @@ class UnsupportedMediaType(PlannerError):
     title = "Only application/json is read here"
 
 
+class TooManyTries(PlannerError):
+    """Somebody guesses: names, passwords or tokens."""
+
+    status = 429
+    code = "too_many_tries"
+    title = "Too many wrong tries"
+
+    def __init__(self, detail: str, retry_after_seconds: int) -> None:
+        super().__init__(detail, retry_after_seconds=retry_after_seconds)
+
+
 class Unavailable(PlannerError):
     """The database or the broker is away: nothing is wrong with the request, and a retry is right."""
 

@@ -16,6 +16,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from planner.errors import Forbidden
+from planner.ops.guesses import refuse_token_guessing
 from planner.teams.models import ApiToken
 from planner.teams.selectors import Actor, actor_of_session, actor_of_token, token_with_role
 
@@ -24,6 +25,13 @@ LAST_USED_STEP = timedelta(minutes=1)
 
 class BearerAuthentication(TokenAuthentication):  # type: ignore[misc]  # knox has no types
     """`Authorization: Bearer plan_…`. The digest is the primary key: one query, and nothing to compare in Python."""
+
+    def authenticate(self, request: Request) -> tuple[Any, ApiToken] | None:
+        try:
+            return super().authenticate(request)  # type: ignore[no-any-return]
+        except exceptions.AuthenticationFailed:
+            refuse_token_guessing(request._request)
+            raise
 
     def authenticate_credentials(self, token: bytes) -> tuple[Any, ApiToken]:
         try:
