@@ -14,8 +14,8 @@ from accounting.scenario import Scenario
 from planner.errors import InvalidRequest
 from planner.plans.documents import canonical_text, digest_of
 from planner.requests import RequestContext, context_for, read_estimate
-from planner.validation.calibration import CalibrationSet, Pair, calibration_store, is_held_out
-from planner.validation.models import ValidationRun, ValidationStatus
+from planner.validation.calibration import Pair, calibration_store, is_held_out
+from planner.validation.models import CalibrationSet, ValidationRun, ValidationStatus
 
 LEARNT_FROM = ("gpu", "import")
 """Kinds that measure a device; the others judge formulas to the byte and teach no range."""

@@ -215,7 +215,7 @@ def validation(request: HttpRequest, actor: Actor, validation_id: UUID) -> HttpR
     context = {
         "run": run,
         "facts": facts,
-        "lines": [_compared(line) for line in answer.get("lines") or ()],
+        "lines": [_compared(line) for line in (answer.get("comparison") or {}).get("lines") or ()],
         "environment": sorted((answer.get("environment") or {}).items()),
         "notes": answer.get("notes") or (),
         "status": words.STATUS_WORDS.get(run.status, ("plain", "", run.status)),

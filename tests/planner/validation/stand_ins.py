@@ -45,3 +45,10 @@ end_with_parent()
 COUNTS = ANSWER + (
     "print(json.dumps({'result': {'parameters': 1, 'trainable_parameters': 1, 'tensors': 1, 'shapes': [[[1], 1]]}}))\n"
 )
+DEVICE = ANSWER + (
+    "phase = {'forward': 3, 'backward': 5, 'optimizer_step': 4}\n"
+    "for job in order['jobs']:\n"
+    "    print(json.dumps({'result': {'by_phase': phase, 'peak_allocated_bytes': 5, 'peak_reserved_bytes': 6, "
+    "'device_bytes': 7, 'step_seconds': 0.5, 'fits': True, 'environment': {'device': 'double'}}}), flush=True)\n"
+)
+"""What a device run answers, without a device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -15,11 +16,12 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from planner.jobs.leases import MAX_ATTEMPTS
+from planner.requests import context_for, read_estimate
 from planner.teams.models import Team
 from planner.validation.models import ValidationRun, ValidationStatus
 from planner.validation.running import validation_execute
 from planner.validation.services import validation_cancel, validation_claim, validation_create, validations_sweep
-from planner.validation.shipped import request
+from planner.validation.shipped import CASES, request
 from tests.people import Caller
 from tests.planner.validation import stand_ins
 from tests.planner.validation.payloads import IMPORT
@@ -198,6 +200,23 @@ def test_the_command_runs_a_file_and_tells_whether_it_agrees(tmp_path: Path) -> 
     rows = truth.read_text().splitlines()
     assert rows[0].startswith("id,request,quantity,expected")
     assert len(rows) == 3
+
+
+def test_one_command_measures_every_configuration_for_a_device_and_writes_its_rows(
+    tmp_path: Path, settings: Any
+) -> None:
+    settings.VALIDATION_PYTHON = stand_ins.interpreter(tmp_path, stand_ins.DEVICE)
+    out, truth = StringIO(), tmp_path / "truth.csv"
+    with pytest.raises(SystemExit):
+        call_command("validate", "--case", "gpu-matrix", "--truth", str(truth), stdout=out)
+    with truth.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len({row["id"] for row in rows}) == len(list(CASES["gpu-matrix"][1]())) >= 12
+    assert {row["quantity"] for row in rows} >= {"peak_allocated_bytes", "device_bytes", "step_seconds"}
+    assert {row["source"] for row in rows} == {"torch 9.9.9 device double"}
+    for row in rows[:20]:
+        assert read_estimate(json.loads(row["request"]), context_for(None)).recipe.engine.value == "ddp"
+    assert ValidationRun.objects.filter(measured_bytes=5, measured_seconds=0.5).count() >= 12
 
 
 def test_the_command_lists_its_cases() -> None:

@@ -158,7 +158,9 @@ def test_validations_show_predicted_beside_measured(
         request="{}",
         request_digest="0" * 64,
         status=ValidationStatus.SUCCEEDED,
-        answer=json.dumps({"lines": [{"line": "states", "predicted": 5, "measured": 4, "agrees": False}]}),
+        answer=json.dumps(
+            {"comparison": {"lines": [{"line": "states", "predicted": 5, "measured": 4, "agrees": False}]}}
+        ),
         finished_at=timezone.now(),
         model="llama-3-8b",
         sharding_engine="fsdp2",
