@@ -1,8 +1,9 @@
-"""Spreadsheets that people upload: read within bounds, so that a small file cannot fill the memory."""
+"""Spreadsheets that people upload and take away: read within bounds, and without a cell that would run as a formula."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -44,17 +45,49 @@ def check_archive(data: bytes) -> None:
         raise UploadError(f"This .xlsx unpacks to more than a catalog table can need ({detail}).")
 
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Begin a cell that a spreadsheet runs, or opens another program for (CWE-1236)."""
+
+
+def safe_cell(value: Any) -> Any:
+    """A cell that no spreadsheet runs: a text that looks like a formula gets an apostrophe, numbers stay numbers."""
+    if not isinstance(value, str) or not value.startswith(FORMULA):
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return f"'{value}"
+    return value
+
+
+def plain_cell(value: Any) -> Any:
+    """The cell as it was before `safe_cell`."""
+    return value[1:] if isinstance(value, str) and value[:1] == "'" and value[1:].startswith(FORMULA) else value
+
+
+def _each_cell(dataset: Any, change: Callable[[Any], Any]) -> Any:
+    for _ in range(len(dataset)):
+        dataset.append([change(cell) for cell in dataset.lpop()])
+    return dataset
+
+
 class BoundedCSV(CSV):  # type: ignore[misc]  # untyped
+    def export_data(self, dataset: Any, **kwargs: Any) -> Any:
+        return super().export_data(_each_cell(dataset, safe_cell), **kwargs)
+
     def create_dataset(self, in_stream: Any, **kwargs: Any) -> Any:
         check_size(in_stream)
         check_rows(in_stream.count("\n") if isinstance(in_stream, str) else in_stream.count(b"\n"))
-        return super().create_dataset(in_stream, **kwargs)
+        return _each_cell(super().create_dataset(in_stream, **kwargs), plain_cell)
 
 
 class BoundedXLSX(XLSX):  # type: ignore[misc]  # untyped
+    def export_data(self, dataset: Any, **kwargs: Any) -> Any:
+        return super().export_data(_each_cell(dataset, safe_cell), **kwargs)
+
     def create_dataset(self, in_stream: Any) -> Any:
         check_size(in_stream)
         check_archive(in_stream)
         dataset = super().create_dataset(in_stream)
         check_rows(len(dataset))
-        return dataset
+        return _each_cell(dataset, plain_cell)
