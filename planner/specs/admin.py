@@ -9,10 +9,10 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from import_export import resources
 from import_export.admin import ExportMixin
-from import_export.formats.base_formats import CSV
 from simple_history.admin import SimpleHistoryAdmin
 
-from hardware.admin import announce_change
+from hardware.admin_rows import announce_change
+from hardware.uploads import BoundedCSV
 from planner.specs.models import ModelSpec, Origin
 
 
@@ -25,7 +25,7 @@ class ModelSpecResource(resources.ModelResource):  # type: ignore[misc]  # untyp
 @admin.register(ModelSpec)
 class ModelSpecAdmin(ExportMixin, SimpleHistoryAdmin):  # type: ignore[misc]  # both untyped
     resource_classes: ClassVar = (ModelSpecResource,)
-    formats: ClassVar = (CSV,)
+    formats: ClassVar = (BoundedCSV,)
     list_display = ("name", "family", "exact_parameters", "team", "confidence", "origin", "changed_at")
     list_filter = ("family", "confidence", "origin", "retired", "team")
     list_select_related = ("team",)

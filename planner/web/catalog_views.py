@@ -49,10 +49,11 @@ def device(request: HttpRequest, actor: Actor, slug: str) -> HttpResponse:
     row = Accelerator.objects.filter(slug=slug).first()
     if row is None:
         raise NotFound(f"There is no device {slug!r} in the catalog.")
-    page = hardware.device_page(row, request.GET, timezone.localdate())
+    may = _may(actor)
+    page = hardware.device_page(row, request.GET, timezone.localdate(), may_edit=may["may_edit"])
     if request.GET.get("format") == "csv":
         return table_csv(page.offers)
-    context = {"page": page, "row": row, "revision": current_revision(), **_may(actor)}
+    context = {"page": page, "row": row, "revision": current_revision(), **may}
     return show(request, actor, "device.html", context, place="Hardware")
 
 
@@ -102,6 +103,14 @@ def node(request: HttpRequest, actor: Actor, slug: str) -> HttpResponse:
 
 @require_safe
 @door(READ)
+def links(request: HttpRequest, actor: Actor) -> HttpResponse:
+    """Every kind of link."""
+    asked = with_kept_columns(request, actor.user, "links")
+    return _listed(request, actor, "links.html", {"table": hardware.links_page(asked)}, "Hardware")
+
+
+@require_safe
+@door(READ)
 def models(request: HttpRequest, actor: Actor) -> HttpResponse:
     """The models a team may name."""
     page = model_pages.models_page(with_kept_columns(request, actor.user, "models"), visible_models(actor.team))
@@ -132,7 +141,11 @@ def model_import(request: HttpRequest, actor: Actor) -> HttpResponse:
     if not faults:
         try:
             spec = model_spec_import(
-                config=reading.config, name=typed["name"], team=actor.team, source=typed["source"].strip()
+                config=reading.config,
+                name=typed["name"],
+                team=actor.team,
+                user=actor.user,
+                source=typed["source"].strip(),
             )
         except InvalidRequest as error:
             faults = [(fault.pointer, fault.detail) for fault in error.faults]

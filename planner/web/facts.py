@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from accounting.units import GB, GIB
@@ -139,8 +138,3 @@ def origins_of(row: Any) -> Origins:
         origin=str(dict(Origin.choices).get(row.origin, row.origin)),
         note=row.note,
     )
-
-
-def day_and_age(day: date | None, today: date) -> str:
-    """5 Nov 2026 (23 days)."""
-    return text.NOT_KNOWN if day is None else f"{text.day(day)} ({text.age(day, today)})"

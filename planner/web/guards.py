@@ -28,7 +28,8 @@ RUNS = Guard(sum(band.runs for band in BANDS.values()), "measured runs of whole 
 STEPS = Guard(
     sum(row.rows for row in CALIBRATION.devices.values()),
     "measured steps that the constants were fitted on",
-    "accounting/facts/calibration_rows.py",
+    "accounting/facts/calibration_devices.py",
+    "accounting/facts/calibration_software.py",
 )
 
 _TIME = (STEPS,)

@@ -12,12 +12,12 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from accounting.units import GB, GIB
-from hardware.models import Accelerator, NodeType, Offer
+from hardware.models import Accelerator, Interconnect, NodeType, Offer
 from planner.web import format as text
 from planner.web import prices
 from planner.web.charts.price_history import PriceHistory, PricePoint, price_history, spark
 from planner.web.choices import display_name
-from planner.web.facts import ACCELERATOR, LINK, NODE, Origins, day_and_age, facts_of, origins_of
+from planner.web.facts import ACCELERATOR, LINK, NODE, Origins, facts_of, origins_of
 from planner.web.ledger import Fact
 from planner.web.tables import Cell, Column, Row, Table, number, table
 
@@ -63,6 +63,18 @@ NODE_COLUMNS = (
     Column("nvme", "NVMe", "GB per node", right=True, optional=True),
     Column("topology", "Topology", optional=True),
 )
+LINK_COLUMNS = (
+    Column("name", "Link"),
+    Column("scope", "Joins"),
+    Column("rate", "Each way", "GB/s per GPU", right=True),
+    Column("both", "As printed", "GB/s both ways", right=True, optional=True),
+    Column("pair", "One pair", "GB/s each way", right=True, optional=True),
+    Column("latency", "Latency", "\u00b5s", right=True),
+    Column("share", "Measured", "of the rate", right=True),
+    Column("basis", "How it was measured"),
+    Column("used", "Used by", optional=True),
+    Column("source", "Source", optional=True),
+)
 
 
 @dataclass(frozen=True)
@@ -100,11 +112,12 @@ def hardware_page(asked: QueryDict, today: date) -> HardwarePage:
         tuple(sorted({offer.provider for offer in offers})),
     )
     kept = [row for row in devices if _wanted(row, filters, by_device[row.slug])]
+    kept.sort(key=lambda row: not by_device[row.slug])  # what somebody sells comes before what nobody does
     edits = _edits(row.slug for row in kept)
     rows = [_device_row(row, by_device[row.slug], edits.get(row.slug, []), today) for row in kept]
     caption = (
-        f"{len(kept)} of {len(devices)} devices. Memory is what the driver reports. TFLOP/s are dense. "
-        "Prices are US dollars per GPU-hour, lowest offer."
+        f"{len(kept)} of {len(devices)} devices, those with a price first. Memory is what the driver reports. "
+        "TFLOP/s are dense. Prices are US dollars per GPU-hour, lowest offer."
     )
     return HardwarePage(table("hardware", COLUMNS, rows, asked, caption), filters, "" if kept else _nothing(filters))
 
@@ -205,7 +218,7 @@ class DevicePage:
     changed: str
 
 
-def device_page(row: Accelerator, asked: QueryDict, today: date) -> DevicePage:
+def device_page(row: Accelerator, asked: QueryDict, today: date, *, may_edit: bool = False) -> DevicePage:
     """Everything the catalog knows of one device."""
     offers = list(Offer.objects.filter(accelerator_id=row.slug, retired=False))
     current = prices.newest(offers)
@@ -217,7 +230,7 @@ def device_page(row: Accelerator, asked: QueryDict, today: date) -> DevicePage:
         origins=origins_of(row),
         history=_history(row, offers, today),
         nodes=table("nodes", NODE_COLUMNS, [node_row(node) for node in nodes], asked, f"{len(nodes)} node types."),
-        offers=offers_table(current, asked, today),
+        offers=offers_table(current, asked, today, may_edit=may_edit),
         priced=bool(current),
         changed=text.day(row.changed_at.date()),
     )
@@ -234,27 +247,29 @@ def _history(row: Accelerator, offers: Sequence[Offer], today: date) -> PriceHis
     return price_history(prices.by_provider(events), prices.last_seen(on_demand), today)
 
 
-def offers_table(offers: Sequence[Offer], asked: QueryDict, today: date) -> Table:
+def offers_table(offers: Sequence[Offer], asked: QueryDict, today: date, *, may_edit: bool = False) -> Table:
     """Current offers, cheapest per GPU-hour first."""
     ordered = sorted(offers, key=lambda offer: offer.usd_per_accelerator_hour)
     caption = f"{len(offers)} offers, cheapest first. US dollars; the newest price of each."
-    return table("offers", OFFER_COLUMNS, [_offer_row(offer, today) for offer in ordered], asked, caption)
+    return table("offers", OFFER_COLUMNS, [_offer_row(offer, today, may_edit=may_edit) for offer in ordered], asked, caption)
 
 
-def _offer_row(offer: Offer, today: date) -> Row:
+def _offer_row(offer: Offer, today: date, *, may_edit: bool) -> Row:
     day = prices.day_of(offer)
     tone, words = prices.age_tag(day, today)
     kind = " ".join(filter(None, (offer.pricing_kind, offer.commitment)))
     each = float(offer.usd_per_accelerator_hour)
     return {
-        "provider": Cell(offer.provider),
+        "provider": Cell(
+            offer.provider, href=reverse("admin:hardware_offer_change", args=[offer.pk]) if may_edit else ""
+        ),
         "region": Cell(offer.region),
         "instance": Cell(offer.instance_name),
         "gpus": Cell(text.count(offer.accelerator_count), offer.accelerator_count),
         "kind": Cell(kind),
         "rate": number(each, text.money_fine(each)),
         "node_rate": number(float(offer.usd_per_hour), text.money_rate(float(offer.usd_per_hour))),
-        "day": Cell(day_and_age(day, today), day.isoformat() if day else ""),
+        "day": Cell(text.day(day), day.isoformat() if day else ""),
         "age": Cell(words, (today - day).days if day else 10**6, tone=tone),
         "source": Cell(offer.source),
     }
@@ -282,6 +297,29 @@ def nodes_page(asked: QueryDict) -> Table:
     kept = [node for node in nodes if needle in node.slug or needle in node.accelerator_id]
     caption = f"{len(kept)} of {len(nodes)} node types. Links are per GPU and each way."
     return table("nodes", NODE_COLUMNS, [node_row(node) for node in kept], asked, caption)
+
+
+def links_page(asked: QueryDict) -> Table:
+    """Every kind of link with what was measured over it."""
+    rows = list(Interconnect.objects.filter(retired=False).order_by("slug"))
+    return table("links", LINK_COLUMNS, [_link_row(row) for row in rows], asked, f"{len(rows)} kinds of link.")
+
+
+def _link_row(link: Interconnect) -> Row:
+    low, high = link.latency_microseconds_low, link.latency_microseconds_high
+    ends = " to ".join(dict.fromkeys(text.plain(end) for end in (low, high) if end is not None))
+    return {
+        "name": Cell(link.name),
+        "scope": Cell(link.get_scope_display()),
+        "rate": _rate(link.gigabytes_per_second_per_direction),
+        "both": _rate(link.gigabytes_per_second_bidirectional),
+        "pair": _rate(link.p2p_gigabytes_per_second_per_direction),
+        "latency": number(low, ends or text.NOT_KNOWN),
+        "share": number(link.achievable_fraction, text.fraction(link.achievable_fraction)),
+        "basis": Cell(link.fraction_basis or text.DASH),
+        "used": Cell(link.used_by or text.DASH),
+        "source": Cell(link.source),
+    }
 
 
 @dataclass(frozen=True)

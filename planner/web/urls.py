@@ -24,6 +24,7 @@ urlpatterns = [
     path("calculator/explain/<slug:subject>/", explain_views.calculator_explain, name="calculator-explain"),
     path("compare/", compare_views.compare_page, name="compare"),
     path("hardware/", catalog_views.devices, name="hardware"),
+    path("hardware/links/", catalog_views.links, name="links"),
     path("hardware/nodes/", catalog_views.nodes, name="nodes"),
     path("hardware/nodes/<str:slug>/", catalog_views.node, name="node"),
     path("hardware/pools/", team_views.pools, name="pools"),

@@ -22,7 +22,7 @@ from planner.teams.selectors import PLAN, READ, Actor
 from planner.validation.kinds import KINDS as RUN_KINDS
 from planner.validation.models import ValidationRun
 from planner.validation.selectors import statistics_of, validation_of, validations_of
-from planner.validation.services import validation_cancel, validation_create
+from planner.validation.services import validation_cancel, validation_of_option
 from planner.web import format as text
 from planner.web import words
 from planner.web.charts.parity import Pair, parity
@@ -241,19 +241,16 @@ def _compared(line: Any) -> tuple[str, str, str, str, str]:
 @require_POST
 @door(PLAN)
 def validation_new(request: HttpRequest, actor: Actor) -> HttpResponse:
-    """Measure one option of a plan."""
+    """Measure one option of a plan, by the cheapest kind that says enough where none is named."""
+    rank = request.POST.get("rank", "")
     try:
         run = plan_of(actor.team, UUID(request.POST.get("plan", "")))
+        number_of_option = int(rank)
     except ValueError:
-        raise NotFound("There is no such plan.") from None
-    answer = json.loads(run.answer) if run.answer else {}
-    rank = request.POST.get("rank", "")
-    option = next((row for row in answer.get("options") or () if str(row.get("rank")) == rank), None)
-    if option is None:
-        raise NotFound("This plan has no such option.")
-    payload = {"kind": request.POST.get("kind", ""), "request": option["estimate"]}
+        raise NotFound("There is no such plan and option.") from None
+    kind = request.POST.get("kind") or None
     try:
-        made, _ = validation_create(team=actor.team, user=actor.user, payload=payload)
+        made = validation_of_option(team=actor.team, user=actor.user, plan_id=run.pk, rank=number_of_option, kind=kind)
     except InvalidRequest as error:
         context = {"run": run, "rank": rank, "faults": error.faults, "short_id": str(run.pk)[:8]}
         return show(request, actor, "validation_refused.html", context, place="Validations", status=422)
@@ -264,5 +261,5 @@ def validation_new(request: HttpRequest, actor: Actor) -> HttpResponse:
 @door(PLAN)
 def validation_end(request: HttpRequest, actor: Actor, validation_id: UUID) -> HttpResponse:
     """Cancel a run that waits or runs."""
-    validation_cancel(validation_id=validation_id, team=actor.team)
+    validation_cancel(validation_id=validation_id, team=actor.team, user=actor.user)
     return redirect("web:validation", validation_id=validation_id)

@@ -93,7 +93,7 @@ def price_history(
                 end_y=at_y,
                 label_y=_free(at_y + 4, taken),
                 label=f"{name} {text.money_fine(points[-1].usd)}",
-                note="" if seen >= today else f", last seen {text.day(seen)}",
+                note="" if seen >= today else f" ({text.day(seen)})",
             )
         )
     return PriceHistory(
