@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from accounting.facts.calibration_rows import DEVICE_ROWS, ENGINE_ROWS, FABRIC_ROW, KERNEL_ROWS, LOW_PRECISION_ROWS
+from accounting.facts.calibration_devices import DEVICE_ROWS, FABRIC_ROW
+from accounting.facts.calibration_software import ENGINE_ROWS, KERNEL_ROWS, LOW_PRECISION_ROWS
 from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
-from accounting.vocabulary import Engine, Schedule
+from accounting.vocabulary import Attention, Engine, Schedule
 
 if TYPE_CHECKING:
     from accounting.scenario import Scenario
@@ -22,13 +23,14 @@ __all__ = ["CALIBRATION", "Calibration", "DeviceRow", "EngineRow", "FabricRow", 
 
 CORE_FAMILY = "megatron-core"
 """Megatron-Core with Transformer Engine, told from its lineage (Megatron-LM, Megatron-DeepSpeed, nanotron, InternEvo)
-by what only it runs: interleaved schedules, products below 16 bits, mixtures, context parallelism."""
+by fused attention together with what only it runs: interleaved schedules, products below 16 bits, mixtures, context
+parallelism, or the optimizer by Megatron's own name (`adam`; the others step torch's AdamW)."""
 
 ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
     {
         Engine.DDP: "torch",
         Engine.FSDP1: "fsdp1",
-        Engine.FSDP2: "torch",
+        Engine.FSDP2: "fsdp2",
         Engine.DEEPSPEED: "deepspeed",
         Engine.MEGATRON: "megatron",
         Engine.IDEAL: "torch",
@@ -37,15 +39,17 @@ ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
 
 
 _SMALL = frozenset({"fp8", "mxfp8", "nvfp4"})
+_MEGATRON_ADAM = "adam"
 
 
 def engine_families(scenario: Scenario) -> tuple[str, str]:
     """(family of the recipe, family of its candidates with context parallelism), which differ for Megatron only."""
     recipe = scenario.recipe
     shape = recipe.model.architecture
-    core = (
+    core = recipe.attention is not Attention.EAGER and (
         recipe.schedule is Schedule.INTERLEAVED
         or recipe.precision.compute in _SMALL
+        or recipe.optimizer.name == _MEGATRON_ADAM
         or (shape is not None and shape.moe is not None)
     )
     if recipe.engine is not Engine.MEGATRON:
@@ -76,7 +80,7 @@ class Calibration:
 
 
 CALIBRATION = Calibration(
-    version="2026-11-30.1",
+    version="2026-11-30.2",
     devices=MappingProxyType({row.name: row for row in DEVICE_ROWS}),
     engines=MappingProxyType({row.name: row for row in ENGINE_ROWS}),
     kernels=MappingProxyType({row.name: row for row in KERNEL_ROWS}),

@@ -29,6 +29,9 @@ class DeviceRow:
     """Architecture names of the catalog, lower case, that fall back on this row."""
     gemm_efficiency: float
     """Share of the dense peak that an endless matrix product reaches."""
+    full_power: float = 0.0
+    """Power limit from which on a device reaches that; below it the rate falls in proportion; 0 = unknown, no fall.
+    [W per TFLOP/s of peak]"""
     gemm_padding: float
     """Rows and columns that a product pays for besides its own (tiles). [elements]"""
     gemm_ramp: float
@@ -42,6 +45,8 @@ class DeviceRow:
     """Sequence length at which fused attention is at half of that. [tokens]"""
     memory_efficiency: float
     """Share of the specified device bandwidth that streaming kernels reach."""
+    narrow_gain: float = 1.0
+    """Share of peak of products below 16 bits, over what their dtype's row says (power, operand traffic)."""
     host_factor: float = 1.0
     """Speed of the hosts this family comes with: multiplies every host time."""
     link_factor: float = 1.0
@@ -85,6 +90,11 @@ class EngineRow:
     """Once a step and block, where states are sharded but moved once a step: collectives of single tensors."""
     sharded_overlap: Constant
     """Share of the last backward that hides a once-a-step reduction of sharded gradients, over an unsharded one's."""
+    accumulated_overlap: Constant
+    """The same for gradients that are accumulated in fp32 beside 16-bit ones, over gradients reduced as they come: 0
+    where the reduction waits for the accumulation of the whole micro-batch."""
+    gather_overlap: Constant
+    """Share of the first forward that hides a once-a-step gather of weights; 0 where it is made beforehand."""
     blocking: Constant
     """1 where a stage waits for every exchange with its neighbours, else 0."""
     host_step_seconds: Constant
@@ -140,6 +150,8 @@ class KernelRow:
     """Host time of a block, over the eager one."""
     accumulate: Constant
     """Adding one micro-batch's gradients to the accumulated ones. [byte per parameter, fp32 gradients]"""
+    adapted: Constant
+    """Casting, dropping out, scaling and adding of a low-rank adapter. [byte per token, input and output unit]"""
     routed: Constant
     """Sorting a token's copies to its experts and back. [byte per copy and hidden unit]"""
     products: Constant
@@ -160,6 +172,8 @@ class LowPrecisionRow:
     """Share of this dtype's peak over the share of bf16's peak."""
     cast: float
     """Casting inputs and gradients of a linear layer. [byte per element of its input and output]"""
+    cast_weights: float = 0.0
+    """1 where weights are cast before every product, 0 where the cast ones are kept for the step's micro-batches."""
     source: str = MEASURED
 
 

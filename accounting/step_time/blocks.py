@@ -59,7 +59,7 @@ def block_times(clock: Clock, unit: int, kind: LayerKind) -> Block:
     matmul = _matmul(clock, products, again)
     forward = core_forward_seconds(clock, kind)
     attention = Passes(forward, core_backward_seconds(clock, kind, forward), again.attention * forward)
-    moved = block_forward_seconds(clock, kind)
+    moved = block_forward_seconds(clock, unit, kind)
     elementwise = Passes(moved, clock.kernel.backward * moved, again.elementwise * moved)
     tensor, tensor_traffic = tensor_parallel(clock)
     context, context_traffic = context_parallel(clock, forward)

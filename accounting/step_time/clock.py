@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from accounting.catalog import Accelerator
 from accounting.facts.calibration import (
     CORE_FAMILY,
     Calibration,
@@ -42,6 +43,7 @@ class Device:
     attention_backward: Floats
     attention_ramp: Floats
     memory_efficiency: Floats
+    narrow_gain: Floats
     host_factor: Floats
     link_factor: Floats
     exchange_stall: Floats
@@ -132,9 +134,13 @@ def kernel_styles(scenario: Scenario) -> tuple[str, str]:
 
 
 def low_precision_style(scenario: Scenario) -> str:
-    """The row of products below 16 bits: torchao's casts under FSDP2 (`-torch`), else Transformer Engine's."""
+    """The row of products below 16 bits: torchao's casts under FSDP2 (`-torch`, by row or tensor), else Transformer
+    Engine's."""
     recipe = scenario.recipe
-    return recipe.precision.compute + ("-torch" if recipe.engine is Engine.FSDP2 else "")
+    if recipe.engine is not Engine.FSDP2:
+        return recipe.precision.compute
+    by_row = recipe.precision.compute == "fp8" and (recipe.options.float8_recipe_name or "").startswith("rowwise")
+    return recipe.precision.compute + "-torch" + ("-rowwise" if by_row else "")
 
 
 def _chosen(rows: Mapping[str, _Row], names: tuple[str, str], scenario: Scenario) -> _Row:
@@ -167,6 +173,8 @@ def _device_columns(scenario: Scenario, rows: tuple[DeviceRow, ...]) -> Device:
     constants = {
         item.name: column([getattr(row, item.name) for row in rows]) for item in fields(Device) if item.name in named
     }
+    powered = [_powered(row, item) for row, item in zip(rows, machine.accelerators, strict=True)]
+    constants["gemm_efficiency"] = constants["gemm_efficiency"] * column(powered)
     if scenario.recipe.precision.compute == "fp32":
         constants["gemm_efficiency"] = column([_SINGLE_PRECISION for _ in rows])
     return Device(
@@ -175,6 +183,14 @@ def _device_columns(scenario: Scenario, rows: tuple[DeviceRow, ...]) -> Device:
         band_high=column([band[1] for band in bands]),
         dense_peak=column(peaks) * TERA,
     )
+
+
+def _powered(row: DeviceRow, accelerator: Accelerator) -> float:
+    """Share of the family's matrix rate that a device's power limit allows; 1 where either is unknown."""
+    peak, power = accelerator.bf16_tflops, accelerator.power_watts
+    if peak is None or power is None or row.full_power == 0:
+        return 1.0
+    return min(power / peak / row.full_power, 1.0)
 
 
 def _dense_tflops(bf16: float | None, fp16: float | None, fp32: float | None, scenario: Scenario) -> float:

@@ -13,10 +13,11 @@ _LOSS_BYTES = {"standard": 1.0, "chunked": 1.0, "fused": 0.45}
 """Traffic of a loss over the unfused one; Liger and Megatron's fused cross-entropy write logits once, in 16 bits."""
 
 
-def block_bytes(clock: Clock, kind: LayerKind) -> Floats:
+def block_bytes(clock: Clock, unit: int, kind: LayerKind) -> Floats:
     """Bytes that one block's element-wise kernels move in the forward. [byte, (N, 1)]
 
-    tokens·(c_h·h/split + c_f·f/tp + c_r·(q + g)/tp) + scores; c by kernel style, split = tp under sequence parallelism.
+    tokens·(c_h·h/split + c_f·f/tp + c_r·(q + g)/tp + c_a·Σ(in + out) of adapted weights) + scores; c by kernel style,
+    split = tp under sequence parallelism.
     """
     shape, kernel, tokens = clock.architecture, clock.kernel, clock.tokens
     dropout = clock.scenario.recipe.options.dropout
@@ -26,7 +27,18 @@ def block_bytes(clock: Clock, kind: LayerKind) -> Floats:
     moved = moved + tokens * _activation_bytes(clock, kind)
     if not shape.learned_positions:
         moved = moved + tokens * kernel.rotary * (shape.query_width + shape.key_value_width) / clock.tp
+    moved = moved + tokens * kernel.adapted * _adapted_width(clock, unit)
     return moved * (clock.activation_bytes / 2) + score_bytes(clock, kind)
+
+
+def _adapted_width(clock: Clock, unit: int) -> Floats | float:
+    """Inputs and outputs of a block's weights with an adapter: the long sides of its matrices. [elements, (N, 1)]"""
+    sides = [
+        np.maximum.reduce([dim.astype(np.float64) for dim in item.dims]) * item.tensor.count
+        for item in clock.partition.local
+        if item.unit == unit and item.tensor.adapter
+    ]
+    return sum(sides[1:], sides[0]) if sides else 0.0
 
 
 def _activation_bytes(clock: Clock, kind: LayerKind) -> Floats:
@@ -40,9 +52,9 @@ def _activation_bytes(clock: Clock, kind: LayerKind) -> Floats:
     return (per_unit * width + routed) / clock.tp
 
 
-def block_forward_seconds(clock: Clock, kind: LayerKind) -> Floats:
+def block_forward_seconds(clock: Clock, unit: int, kind: LayerKind) -> Floats:
     """Element-wise work of one block's forward at the reachable bandwidth. [second, (N, 1)]"""
-    return block_bytes(clock, kind) / clock.memory_rate
+    return block_bytes(clock, unit, kind) / clock.memory_rate
 
 
 def loss_seconds(clock: Clock) -> Floats:

@@ -1,4 +1,4 @@
-"""Refitting the constants: damped least squares on the logarithm of predicted over measured, with priors."""
+"""Refitting the constants: Gauss-Newton on the logarithm of predicted over measured, robust, with priors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from accounting.units import Floats
 
 _STEP = 0.01
 """Of a logarithm, for derivatives."""
-_DAMPING = 1e-2
 _ATTEMPTS = 6
+_STEPS = 12
+"""Steps with the slopes of one point: a step costs one evaluation, slopes cost one for each constant."""
 _LONGEST = 0.5
 """Longest step of a logarithm."""
 _ENOUGH = 1e-4
@@ -124,25 +125,22 @@ def fit(
     frees: Sequence[Free],
     *,
     iterations: int = 12,
-    robust: float = 0.25,
+    robust: float = 0.1,
     touches: Callable[[Free, Observation], bool] = lambda free, observation: True,
 ) -> Calibration:
-    """Levenberg-Marquardt on Σ w·ρ(log error)² + Σ (log(x/x0)/spread)².
+    """Gauss-Newton on Σ w·ρ(log error)² + Σ (log(x/x0)/spread)², `iterations` times with fresh slopes.
 
     x0 is the prior's centre. ρ weighs rows beyond `robust` like Huber's loss. `touches` says which observations a
     constant can move: the others are not evaluated again for its derivative.
     """
-    start = np.log([value_of(calibration, free) for free in frees])
     problem = _problem(observations, calibration, frees, robust, touches)
     top = np.log([free.most for free in frees])
-    point, damping = start.copy(), _DAMPING
+    point = np.minimum(np.log([value_of(calibration, free) for free in frees]), top)
     errors = problem.errors_at(point)
     for _ in range(iterations):
         cost = problem.cost(errors, point)
-        found = _better(problem, errors, point, top, damping)
-        if found is None:
-            break
-        point, errors, damping = found
+        point = _descended(problem, problem.jacobian(errors, point), errors, point, top, _STEPS)
+        errors = problem.errors_at(point)
         if cost - problem.cost(errors, point) < _ENOUGH * cost:
             break
     return with_values(calibration, frees, np.exp(point).tolist())
@@ -155,7 +153,7 @@ def leave_one_out(
     frees: Sequence[Free],
     *,
     iterations: int = 4,
-    robust: float = 0.25,
+    robust: float = 0.1,
     touches: Callable[[Free, Observation], bool] = lambda free, observation: True,
 ) -> dict[str, Calibration]:
     """The constants refitted without each group in turn, from a set fitted on all; `groups` names each row's group.
@@ -170,12 +168,14 @@ def leave_one_out(
     found = {}
     for name in dict.fromkeys(names.tolist()):
         without = replace(problem, weight=np.where(names == name, 0.0, problem.weight))
-        point = _without(without, slopes, errors, start, top, iterations)
+        point = _descended(without, slopes, errors, start, top, iterations)
         found[name] = with_values(calibration, frees, np.exp(point).tolist())
     return found
 
 
-def _without(problem: _Problem, slopes: Floats, errors: Floats, start: Floats, top: Floats, iterations: int) -> Floats:
+def _descended(
+    problem: _Problem, slopes: Floats, errors: Floats, start: Floats, top: Floats, iterations: int
+) -> Floats:
     """Steps downhill with fixed slopes, halved while they do not help, until none does. [logarithms]"""
     point, cost = start, problem.cost(errors, start)
     for _ in range(iterations):
@@ -221,21 +221,3 @@ def _problem(
         weight=np.concatenate([item.weight.ravel() for item in observations]),
         edges=np.cumsum([0, *(item.measured.size for item in observations)]),
     )
-
-
-def _better(
-    problem: _Problem, errors: Floats, point: Floats, top: Floats, damping: float
-) -> tuple[Floats, Floats, float] | None:
-    """(point, errors, damping) of a step that lowers the cost; None where no damping finds one."""
-    cost, slopes = problem.cost(errors, point), problem.jacobian(errors, point)
-    scale = problem.weight * np.minimum(1.0, problem.robust / np.maximum(np.abs(errors), 1e-12))
-    normal = slopes.T @ (scale[:, None] * slopes) + np.diag(1 / problem.spread**2)
-    slope = slopes.T @ (scale * errors) + (point - problem.centre) / problem.spread**2
-    for _ in range(_ATTEMPTS):
-        step = np.linalg.solve(normal + damping * np.diag(np.diag(normal)), -slope)
-        candidate = np.minimum(point + np.clip(step, -_LONGEST, _LONGEST), top)
-        found = problem.errors_at(candidate)
-        if problem.cost(found, candidate) < cost:
-            return candidate, found, damping / 3
-        damping *= 4
-    return None

@@ -8,12 +8,13 @@ from accounting.step_time.clock import kernel_styles, low_precision_style
 from accounting.step_time.fit import Free, Observation
 
 _DEVICE = {
-    "gemm_efficiency": (0.15, 0.97),
-    "attention_forward": (0.12, 0.85),
-    "attention_backward": (0.1, 0.8),
+    "gemm_efficiency": (0.2, 0.97),
+    "attention_forward": (0.12, 0.95),
+    "attention_backward": (0.1, 0.9),
     "memory_efficiency": (0.12, 0.95),
     "gemm_ramp": (0.4, float("inf")),
     "gemm_padding": (0.5, float("inf")),
+    "narrow_gain": (0.3, 1.0),
     "host_factor": (0.3, float("inf")),
     "exchange_stall": (0.3, float("inf")),
     "link_factor": (0.5, 1.0),
@@ -26,6 +27,7 @@ _ENGINE = {
     "host_serial_across": (1.0, float("inf")),
     "host_shard_seconds": (0.7, float("inf")),
     "sharded_overlap": (0.5, 1.0),
+    "accumulated_overlap": (0.7, 1.0),
     "host_step_seconds": (1.0, float("inf")),
     "host_micro_batch_seconds": (1.0, float("inf")),
     "host_exchange_seconds": (1.0, float("inf")),
@@ -40,17 +42,18 @@ _ENGINE = {
     "jitter": (0.7, float("inf")),
 }
 _KERNEL = {
-    "hidden": (0.4, float("inf")),
+    "hidden": (0.6, float("inf")),
     "logits": (0.6, float("inf")),
     "scores": (0.4, float("inf")),
     "host": (0.5, float("inf")),
-    "accumulate": (0.4, 12.0),
+    "accumulate": (0.6, 12.0),
+    "adapted": (0.5, float("inf")),
     "routed": (0.4, float("inf")),
-    "products": (0.15, 1.15),
+    "products": (0.15, 1.3),
     "grouped": (0.3, 1.0),
     "attention": (0.2, 1.6),
 }
-_LOW_PRECISION = {"efficiency": (0.3, 1.2), "cast": (0.5, float("inf"))}
+_LOW_PRECISION = {"efficiency": (0.12, 1.02), "cast": (0.5, float("inf"))}
 _FABRIC = {
     "fraction": (0.2, 0.95),
     "latency": (0.7, float("inf")),
@@ -58,6 +61,10 @@ _FABRIC = {
     "crowding": (1.5, float("inf")),
 }
 """Field -> (prior spread of its logarithm, upper end of what is physical)."""
+
+
+_SPECIAL = frozenset({"link_factor", "narrow_gain", "accumulated_overlap"})
+"""Constants of some rows only: 1 where a row has none of its own."""
 
 
 def default_free(calibration: Calibration, observations: list[Observation]) -> tuple[Free, ...]:
@@ -73,7 +80,7 @@ def default_free(calibration: Calibration, observations: list[Observation]) -> t
         for table, rows, fields in tables
         for name, row in rows.items()
         for field, (spread, most) in fields.items()
-        if getattr(row, field) > 0 and (field != "link_factor" or getattr(row, field) < 1)
+        if getattr(row, field) > 0 and (field not in _SPECIAL or getattr(row, field) < 1)
     ]
     found += [
         Free(table="fabric", row="fabric", field=field, spread=spread, most=most, centre=prior("fabric", "", field))

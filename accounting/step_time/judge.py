@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from accounting.facts.calibration import Calibration
+from accounting.facts.calibration import Calibration, engine_families
 from accounting.step_time.fit import Observation
 from accounting.step_time.step import step_time
 
@@ -24,6 +24,8 @@ class Judged:
 
     source: str
     accelerator: str
+    engine: str
+    """Family of engines."""
     error: float
     measured_hfu: float
 
@@ -43,9 +45,11 @@ def judged(observation: Observation, sources: Sequence[str], calibration: Calibr
     """Every row of an observation with its error; rows without a prediction count as an error of -100 %."""
     timing = step_time(observation.scenario, observation.partition, calibration)
     error = np.nan_to_num(timing.step_seconds / observation.measured, nan=0.0) - 1
-    machine = observation.scenario.machine
+    machine, cuts = observation.scenario.machine, observation.scenario.layout.cp > 1
+    families = engine_families(observation.scenario)
     return [
         Judged(
+            engine=families[int(cuts[row, 0])],
             source=source,
             accelerator=machine.accelerators[int(machine.accelerator_index[row, 0])].slug,
             error=float(error[row, 0]),
@@ -83,6 +87,8 @@ def scores(rows: Sequence[Judged]) -> dict[str, Score]:
 def with_bands(calibration: Calibration, rows: Sequence[Judged], architectures: dict[str, str]) -> Calibration:
     """Each device family's 10th and 90th percentile of measured over predicted, wider where few were measured.
 
+    Engine families get the number of their rows.
+
     `architectures` gives the catalog's architecture of each accelerator slug.
     """
     ratios: dict[str, list[float]] = defaultdict(list)
@@ -98,4 +104,6 @@ def with_bands(calibration: Calibration, rows: Sequence[Judged], architectures: 
         wider = _WIDER if len(values) < _FEW else 1.0
         band = (round(min(low / wider, 0.99), 3), round(max(high * wider, 1.01), 3))
         devices[family] = replace(devices[family], band=band, rows=len(values), measured=tuple(sorted(slugs[family])))
-    return replace(calibration, devices=MappingProxyType(devices))
+    counts = Counter(row.engine for row in rows)
+    engines = {name: replace(row, rows=counts[name]) for name, row in calibration.engines.items()}
+    return replace(calibration, devices=MappingProxyType(devices), engines=MappingProxyType(engines))

@@ -118,8 +118,9 @@ def product_seconds(clock: Clock, product: Product) -> Floats:
         reach = reach * clock.kernel.products
     peak, cast = device.dense_peak * reach, np.zeros_like(rows)
     if product.low_precision and clock.low_precision is not None:
-        peak = clock.scenario.machine.peak_flops * reach * clock.low_precision.efficiency
-        cast = clock.low_precision.cast * (rows * (inner + columns) + inner * columns) / clock.memory_rate
+        peak = clock.scenario.machine.peak_flops * reach * clock.low_precision.efficiency * device.narrow_gain
+        recast = clock.low_precision.cast_weights * inner * columns
+        cast = clock.low_precision.cast * (rows * (inner + columns) + recast) / clock.memory_rate
     if product.unpacked:
         cast = cast + product.unpacked * columns * inner / clock.memory_rate
     return product.copies * (np.maximum(padded / peak, moved) + cast) + device.kernel_seconds

@@ -72,8 +72,9 @@ def core_key_value_width(clock: Clock) -> Floats:
 def expert_parallel(clock: Clock, kind: LayerKind) -> tuple[Floats, Traffic]:
     """(seconds, traffic) of one mixture block's forward: dispatch and combine; the backward moves the same. [(N, 1)]
 
-    2 all-to-alls of tokens/tp·k·h; a token goes once to a node however many of its experts live there, of x nodes to
-    x·(1 - (1 - 1/x)^k) on average. Source: Lepikhin 2020 (GShard) §3; DeepSeek-V3 report §3.2.2.
+    2 all-to-alls of tokens/tp·k·h; a token goes once to a node (in one node: to a rank) however many of its experts
+    live there, of x of them to x·(1 - (1 - 1/x)^k) on average.
+    Source: Lepikhin 2020 (GShard) §3; DeepSeek-V3 report §3.2.2.
     """
     mixture, layout = clock.architecture.moe, clock.scenario.layout
     if not kind.mixture or mixture is None:
@@ -82,7 +83,7 @@ def expert_parallel(clock: Clock, kind: LayerKind) -> tuple[Floats, Traffic]:
     size = (
         clock.tokens / clock.tp * layout.etp * mixture.top_k * clock.architecture.hidden_size * clock.activation_bytes
     )
-    nodes = group.islands
-    size = size * np.where(nodes > 1, nodes * (1 - (1 - 1 / nodes) ** mixture.top_k) / mixture.top_k, 1.0)
+    places = np.where(group.islands > 1, group.islands, group.size)
+    size = size * places * (1 - (1 - 1 / places) ** mixture.top_k) / mixture.top_k
     seconds = 2 * clock.engine.expert_parallel_exposed * collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
     return seconds, traffic_of(Collective.ALL_TO_ALL, size, group).times(2.0)

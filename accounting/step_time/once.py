@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from accounting.step_time.clock import Clock
 from accounting.step_time.stages import largest
 from accounting.units import Floats
 
@@ -35,8 +36,9 @@ def local_parameters(step: Step) -> Floats:
 def once_a_step(step: Step) -> tuple[Floats, Floats]:
     """(exposed gathers, exposed reductions) outside the blocks' windows. [second, (N, 1)]
 
-    Engines that move every micro-batch: the root's own gathers and reduction each time. Once-a-step
-    engines: all gathers, and the reductions less what the last micro-batch's backward hides; the root's are exposed.
+    Engines that move every micro-batch: the root's own gathers and reduction each time. Once-a-step engines: the
+    gathers less what the first micro-batch's forward hides (Megatron-Core's overlap_param_gather), and the reductions
+    less what the last micro-batch's backward hides; the root's are exposed.
     Source: Rajbhandari 2020 §7; Zhao 2023 §3.3.
     """
     clock, policy, root = step.clock, step.policy, step.root
@@ -44,15 +46,25 @@ def once_a_step(step: Step) -> tuple[Floats, Floats]:
     if policy.gathers_per_micro_batch:
         gather = m * policy.root_gathers_per_micro_batch * root.gather
     else:
-        gather = policy.gathers_per_step * (root.gather + step.over_shards(lambda s: s.moves.gather))
+        blocks = step.over_shards(lambda s: s.moves.gather)
+        hidden = clock.engine.gather_overlap * np.minimum(blocks, step.over_blocks(lambda b: b.forward))
+        gather = policy.gathers_per_step * (root.gather + blocks - hidden + clock.engine.contention * hidden)
     if policy.reduces_every_micro_batch:
         return gather, m * root.reduce
     blocks, window = step.over_shards(lambda s: s.moves.reduce), step.over_blocks(lambda b: b.backward)
+    if accumulates_apart(clock):
+        window = window * clock.engine.accumulated_overlap
     if policy.sharded:
         window = window * clock.engine.sharded_overlap
         gather = gather + single_tensors(step)
     hidden = np.minimum(clock.engine.overlap * window, blocks)
     return gather, root.reduce + blocks - hidden + clock.engine.contention * hidden
+
+
+def accumulates_apart(clock: Clock) -> bool:
+    """Whether gradients are added up in fp32 beside the 16-bit ones that the backward makes."""
+    precision = clock.scenario.recipe.precision
+    return precision.gradients == "fp32" and precision.parameters != "fp32"
 
 
 def single_tensors(step: Step) -> Floats:

@@ -67,17 +67,19 @@ def exchange(clock: Clock) -> tuple[Floats, Traffic]:
     messages = np.where(layout.pp > 1, 2.0 * np.maximum(layout.vpp, 1), 0.0)
     wire = collective_seconds(clock, Collective.POINT_TO_POINT, size, group)
     host = engine.host_exchange_seconds * clock.device.host_factor
-    seconds = messages * (engine.pipeline_exposed * wire + host) + stall(clock)
+    seconds = messages * (engine.pipeline_exposed * wire + host)
     return seconds, traffic_of(Collective.POINT_TO_POINT, size, group).times(messages)
 
 
-def stall(clock: Clock) -> Floats:
-    """Waiting of one micro-batch's blocking exchanges on a large cluster. [second, (N, 1)]
+def stalls(clock: Clock) -> Floats:
+    """Waiting of a step's blocking exchanges on a large cluster. [second, (N, 1)]
 
-    2·neighbours·stall on more than STALL_NODES nodes: seen in every published run of that size and engine, whatever the
-    message, so a property of the cluster and the engine's exchanges and not of the links' speed.
+    (2·neighbours·(m - 1) + 2·(p - 1))·stall on more than STALL_NODES nodes: every micro-batch waits for its neighbours'
+    exchanges, the first one on its way through all stages and back. Seen in every published run of that size and
+    engine, whatever the message, so a property of the cluster and the engine's exchanges and not of the links' speed.
     """
     layout, machine = clock.scenario.layout, clock.scenario.machine
-    large = layout.count > STALL_NODES * machine.devices_per_node
-    messages = np.where(large & (layout.pp > 1), 2.0 * np.minimum(layout.pp - 1, 2), 0.0)
-    return messages * clock.device.exchange_stall * clock.engine.blocking
+    large = (layout.count > STALL_NODES * machine.devices_per_node) & (layout.pp > 1)
+    neighbours = np.minimum(layout.pp - 1, 2)
+    exchanges = 2.0 * neighbours * (clock.micro_batches - 1) + 2.0 * (layout.pp - 1)
+    return np.where(large, exchanges * clock.device.exchange_stall * clock.engine.blocking, 0.0)

@@ -1,36 +1,40 @@
-"""A set of constants as the source of its module, so that a refit is a reviewable change."""
+"""A set of constants as the source of its modules, so that a refit is a reviewable change."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from accounting.facts.calibration import Calibration
 
 _DIGITS = 4
-_HEAD = '''"""The shipped constants, one row a family. Written by `manage.py calibrate --write`, reviewed by hand."""
+_HEAD = '''"""The shipped constants of {what}. Written by `manage.py calibrate --write`, reviewed by hand."""
 
 from __future__ import annotations
 
-from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
+from accounting.facts.calibration_types import {types}
 
 '''
 
 
-def render_rows(calibration: Calibration) -> str:
-    """Python source of `accounting/facts/calibration_rows.py` with every row of the set."""
-    tables = (
-        ("DEVICE_ROWS", calibration.devices),
-        ("ENGINE_ROWS", calibration.engines),
-        ("KERNEL_ROWS", calibration.kernels),
-        ("LOW_PRECISION_ROWS", calibration.low_precision),
-    )
-    parts = [_HEAD]
-    for name, rows in tables:
-        parts.append(f"{name} = (\n" + "".join(_row(row) for row in rows.values()) + ")\n")
-    parts.append("FABRIC_ROW = " + _row(calibration.fabric).strip().rstrip(",") + "\n")
-    return "".join(parts)
+def render_rows(calibration: Calibration) -> Mapping[str, str]:
+    """Module name -> its Python source, with every row of the set: `calibration_devices` and `calibration_software`."""
+    fabric = "FABRIC_ROW = " + _row(calibration.fabric).strip().rstrip(",") + "\n"
+    devices = _HEAD.format(what="devices and network", types="DeviceRow, FabricRow")
+    software = _HEAD.format(what="engines, kernels and dtypes", types="EngineRow, KernelRow, LowPrecisionRow")
+    return {
+        "calibration_devices": devices + _table("DEVICE_ROWS", calibration.devices) + fabric,
+        "calibration_software": software
+        + _table("ENGINE_ROWS", calibration.engines)
+        + _table("KERNEL_ROWS", calibration.kernels)
+        + _table("LOW_PRECISION_ROWS", calibration.low_precision),
+    }
+
+
+def _table(name: str, rows: Mapping[str, Any]) -> str:
+    return f"{name} = (\n" + "".join(_row(row) for row in rows.values()) + ")\n"
 
 
 def _row(row: Any) -> str:

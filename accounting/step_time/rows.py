@@ -6,6 +6,7 @@ import numpy as np
 
 from accounting.step_time.assembly import Step
 from accounting.step_time.clock import Clock
+from accounting.step_time.pipeline import stalls
 from accounting.step_time.terms import Term
 from accounting.step_time.timing import TimeRow
 from accounting.step_time.update import (
@@ -26,6 +27,14 @@ def bubble(step: Step) -> Floats:
     Source: Narayanan 2021 §2.2; `pipeline.pipeline_times`.
     """
     return step.pipeline.bubble
+
+
+def pipeline_stall(step: Step) -> Floats:
+    """Waits of blocking exchanges between stages on clusters of more than 32 nodes. [second, (N, 1)]
+
+    (2·neighbours·(m - 1) + 2·(p - 1))·stall. Source: by fit; `pipeline.stalls`.
+    """
+    return stalls(step.clock)
 
 
 def host_micro_batches(step: Step) -> Floats:
@@ -92,6 +101,7 @@ def offload_activations(step: Step) -> Floats:
 
 STEP_TERMS: tuple[Term, ...] = (
     Term("pipeline.bubble", "pipeline_bubble", bubble),
+    Term("pipeline.stall", "exposed_communication", pipeline_stall),
     Term("host.micro_batch", "memory_bound", host_micro_batches),
     Term("shards.gather_step", "exposed_communication", gather_step),
     Term("shards.reduce_step", "exposed_communication", reduce_step),

@@ -163,9 +163,9 @@ def expert_parallel_wait(step: Step) -> Floats:
 
 
 def pipeline_exchange(step: Step) -> Floats:
-    """Exchanges between pipeline stages that no computation hides, with their host time and stalls. [second, (N, 1)]
+    """Exchanges between pipeline stages that no computation hides, with their host time. [second, (N, 1)]
 
-    2·v messages of tokens·h a micro-batch. Source: Narayanan 2021 §4.1; `pipeline.exchange`, `pipeline.stall`.
+    2·v messages of tokens·h a micro-batch. Source: Narayanan 2021 §4.1; `pipeline.exchange`.
     """
     return step.exchange[0]
 

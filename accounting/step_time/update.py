@@ -8,7 +8,7 @@ from accounting.facts.dtypes import find_dtype
 from accounting.optimizer_laws.steps import step_traffic_bytes_per_element
 from accounting.step_time.clock import Clock
 from accounting.units import Floats
-from accounting.vocabulary import Place
+from accounting.vocabulary import Engine, Place
 
 _CLIPPING_BYTES = 8.0
 """Gradient norm and scaling read every gradient once more, and zeroing writes it. [byte per parameter]"""
@@ -18,20 +18,29 @@ _HOST_RATE_PER_CORE = 1.2e9
 """Memory bandwidth a host core brings to CPU Adam, up to the host's own. [byte/s]"""
 _HOST_RATE_MOST = 150e9
 """Two sockets of DDR4 or DDR5 as CPU Adam reaches them. [byte/s per node]"""
+_HOST_RATE_OF_A_RANK = 18.75e9
+"""What one process of CPU Adam reaches alone: its threads do not fill a node made for eight. [byte/s]"""
+_FUSING = (Engine.MEGATRON, Engine.DEEPSPEED)
 _PCIE_SHARE = 0.8
 _NVME_RATE = 5e9
 """Reading and writing of local NVMe a node. [byte/s]"""
 
 
 def optimizer_bytes(clock: Clock) -> float:
-    """Traffic of one step per local parameter. [byte per parameter]"""
+    """Traffic of one step per local parameter. [byte per parameter]
+
+    Megatron and DeepSpeed step Adam in their own fused kernels whatever torch's default is.
+    """
     recipe = clock.scenario.recipe
+    options = recipe.optimizer_options
+    if recipe.engine in _FUSING and any(option.name == "fused" for option in recipe.optimizer.options):
+        options = {**options, "fused": True, "foreach": False}
     stepped = find_dtype(recipe.precision.stepped).bytes_per_element
     gradient = find_dtype(recipe.precision.gradients or recipe.precision.parameters).bytes_per_element
     copy = find_dtype(recipe.precision.parameters).bytes_per_element if recipe.precision.master_weights else 0
     moved = step_traffic_bytes_per_element(
         recipe.optimizer,
-        recipe.optimizer_options,
+        options,
         parameter_itemsize=int(stepped),
         gradient_itemsize=int(gradient),
         copy_itemsize=int(copy),
@@ -58,7 +67,8 @@ def offloaded_update_bytes(clock: Clock, local: Floats) -> Floats:
 def offloaded_update_seconds(clock: Clock, local: Floats) -> Floats:
     """Optimizer on the host: gradients down, CPU Adam over the node's DRAM, weights up. [second, (N, 1)]
 
-    local·(g + w)/(0.8·PCIe) + local·28 B·devices per node/min(cores·1.2e9, 150e9); NVMe moves the states twice more.
+    local·(g + w)/(0.8·PCIe) + local·28 B/min(18.75e9, min(cores·1.2e9, 150e9)/devices per node); NVMe moves the states
+    twice more.
     Source: Ren 2021 (ZeRO-Offload) §4; Rajbhandari 2021 (ZeRO-Infinity).
     """
     recipe, machine = clock.scenario.recipe, clock.scenario.machine
@@ -66,7 +76,7 @@ def offloaded_update_seconds(clock: Clock, local: Floats) -> Floats:
         return np.zeros_like(clock.tokens)
     share = np.minimum(machine.devices_per_node, clock.scenario.layout.count).astype(np.float64)
     cores = np.where(machine.host_cores > 0, machine.host_cores, np.nan)
-    rate = np.minimum(cores * _HOST_RATE_PER_CORE, _HOST_RATE_MOST) / share
+    rate = np.minimum(np.minimum(cores * _HOST_RATE_PER_CORE, _HOST_RATE_MOST) / share, _HOST_RATE_OF_A_RANK)
     seconds = offloaded_update_bytes(clock, local) / (machine.pcie_bandwidth * _PCIE_SHARE)
     seconds = seconds + local * _HOST_BYTES / rate
     if recipe.offload.optimizer is Place.NVME:

@@ -29,7 +29,6 @@ STEPS = Guard(
     sum(row.rows for row in CALIBRATION.devices.values()),
     "measured steps that the constants were fitted on",
     "accounting/facts/calibration_devices.py",
-    "accounting/facts/calibration_software.py",
 )
 
 _TIME = (STEPS,)

@@ -25,9 +25,9 @@ from planner.errors import PlannerError
 from planner.requests import RequestContext, context_for, read_estimate
 from planner.validation.learning import measured_steps
 
-PRECISION = 40.0
+PRECISION = 250.0
 """One over the squared log error a single measured step is trusted to."""
-SHARING = 0.75
+SHARING = 0.85
 """A source of n rows weighs n^(1 - SHARING) rows: large sweeps may not drown single papers."""
 
 
@@ -41,11 +41,11 @@ class Command(BaseCommand):
         parser.add_argument(
             "--stored", action="store_true", help="also the steps that stored validations measured on devices"
         )
-        parser.add_argument("--iterations", type=int, default=8, help="0 judges the present constants")
+        parser.add_argument("--iterations", type=int, default=3, help="0 judges the present constants")
         parser.add_argument(
             "--leave-out", action="store_true", help="refit without each source in turn and judge it on that"
         )
-        parser.add_argument("--write", type=Path, help="file for the new rows; printed nowhere else")
+        parser.add_argument("--write", type=Path, help="directory for the modules of the new rows")
         parser.add_argument("--document", type=Path, help="file whose term and score blocks are brought up to date")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -72,7 +72,8 @@ class Command(BaseCommand):
             options["document"].write_text(document(text, table, found.version), encoding="utf-8")
         if options["write"]:
             architectures = {slug: row.architecture for slug, row in context.catalog.accelerators.items()}
-            options["write"].write_text(render_rows(with_bands(found, judged_fit, architectures)), encoding="utf-8")
+            for name, source in render_rows(with_bands(found, judged_fit, architectures)).items():
+                (options["write"] / f"{name}.py").write_text(source, encoding="utf-8")
             self.stdout.write(f"new rows in {options['write']}; review them and give the set a new version")
 
 

@@ -22,7 +22,7 @@ from accounting.step_time.report import lines_of, markdown_table, plain_table
 from tests.accounting.step_time.scenes import H100, scene
 
 GEMM = Free(table="devices", row="hopper", field="gemm_efficiency", spread=0.5, most=0.97)
-OVERLAP = Free(table="engines", row="torch", field="overlap", spread=0.5, most=1.0)
+OVERLAP = Free(table="engines", row="fsdp2", field="overlap", spread=0.5, most=1.0)
 
 
 def _observations(truth: Calibration) -> list[Observation]:
@@ -54,7 +54,7 @@ def test_only_constants_that_are_touched_are_free() -> None:
     free = default_free(CALIBRATION, observations)
     rows = {(one.table, one.row) for one in free}
     assert ("devices", "hopper") in rows
-    assert ("engines", "torch") in rows
+    assert ("engines", "fsdp2") in rows
     assert ("devices", "ampere") not in rows
     assert ("engines", "megatron") not in rows
     assert all(touches(CALIBRATION, one, observations[0]) for one in free)
@@ -81,8 +81,11 @@ def test_bands_widen_where_few_were_measured() -> None:
 
 def test_rendered_rows_are_the_same_set() -> None:
     space: dict[str, Any] = {}
-    exec(compile(render_rows(CALIBRATION), "rows", "exec"), space)  # noqa: S102 - our own text
+    for name, source in render_rows(CALIBRATION).items():
+        exec(compile(source, name, "exec"), space)  # noqa: S102 - our own text
     again = replace(CALIBRATION, devices=MappingProxyType({row.name: row for row in space["DEVICE_ROWS"]}))
+    assert [row.name for row in space["ENGINE_ROWS"]] == list(CALIBRATION.engines)
+    assert space["FABRIC_ROW"].crowding == pytest.approx(CALIBRATION.fabric.crowding, rel=1e-3)
     for name, row in CALIBRATION.devices.items():
         for item in fields(row):
             ours, theirs = getattr(row, item.name), getattr(again.devices[name], item.name)
@@ -142,4 +145,4 @@ def test_the_table_marks_a_source_that_loses_to_the_null_model() -> None:
 
 
 def _judged(source: str, error: float, efficiency: float) -> Judged:
-    return Judged(source=source, accelerator="h100", error=error, measured_hfu=efficiency)
+    return Judged(source=source, accelerator="h100", engine="torch", error=error, measured_hfu=efficiency)
