@@ -119,11 +119,14 @@ SPLIT_RUNS = (
 
 
 def split_matrix() -> Iterator[Payload]:
-    """Tensor parallelism over FSDP2, with and without sequence parallelism."""
+    """Tensor parallelism over FSDP2, with and without sequence parallelism; last, groups in which nothing is cut."""
     for sequence_parallel, precision, recompute in SPLIT_RUNS:
         split = {"dp_shard": 4, "tp": 2, "sequence_parallel": sequence_parallel}
         members = {"optimizer": "adamw", "precision": precision, "recompute": recompute, "parallelism": split}
         yield {"kind": "dry-run", "request": _small(request("fsdp2", 3, 8, **members), 4)}
+    for tp in (1, 2):
+        alone = {"dp_shard": 1, "tp": tp, "sequence_parallel": tp > 1}
+        yield {"kind": "dry-run", "request": _small(request("fsdp2", 3, tp, parallelism=alone), 1)}
 
 
 def _small(asked: Payload, world: int) -> Payload:

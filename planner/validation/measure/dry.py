@@ -90,15 +90,16 @@ class _ShardTracker(_Lean, FSDPMemTracker):  # type: ignore[misc]
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
     """Peak of each phase of the second step, on rank 0 of fake process groups of the planned size."""
-    world = job["world"]
-    if world > 1:
+    world, shards = job["world"], job["engine"] == "fsdp2"
+    if world > 1 or shards:
         fake_cuda.pretend_a_runtime()
         _leave_out_shape_propagation()
         _leave_out_meshes()
         if dist.is_initialized():
             dist.destroy_process_group()
         dist.init_process_group("fake", rank=0, world_size=world, store=FakeStore())
-    used = {name: job["degrees"][name] for name in AXES if job["degrees"][name] > 1}
+    # FSDP2 wraps a group of one rank too: the casts of mixed precision are its own.
+    used = {name: size for name in AXES if (size := job["degrees"][name]) > 1 or (shards and name == "dp_shard")}
     # The mesh holds real numbers of ranks: it is made outside.
     mesh = init_device_mesh("cuda", tuple(used.values()), mesh_dim_names=tuple(used)) if used else None
     with FakeTensorMode(allow_non_fake_inputs=True):
