@@ -48,8 +48,11 @@ class ModelImportView(ApiView):
         return response
 
     def _store(self, config: dict[str, object], name: str) -> ModelSpec:
+        actor = self.actor
         try:
-            return model_spec_import(config=config, name=name, team=self.actor.team, source="config.json by the API")
+            return model_spec_import(
+                config=config, name=name, team=actor.team, user=actor.user, source="config.json by the API"
+            )
         except InvalidRequest as error:
             # The service speaks of its own arguments; here the whole body is the config and the name is in the query.
             faults = [_at_the_body(fault) for fault in error.faults]

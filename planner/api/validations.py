@@ -150,7 +150,8 @@ class ValidationView(ApiView):
     @extend_schema(operation_id="validation_cancel", responses={200: VALIDATION})
     def delete(self, request: Request, validation_id: UUID) -> HttpResponse:
         """Cancel a validation that has not ended; a measurement under way is killed."""
-        return validation_response(validation_cancel(validation_id=validation_id, team=self.actor.team))
+        actor = self.actor
+        return validation_response(validation_cancel(validation_id=validation_id, team=actor.team, user=actor.user))
 
 
 class StatisticsView(ApiView):

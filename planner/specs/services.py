@@ -12,17 +12,24 @@ from accounting.model import ConfigError, model_from_config
 from hardware.revision import catalog_changed
 from planner.documents import SLUG
 from planner.errors import Fault, InvalidRequest
+from planner.ops.audit import audit
 from planner.specs.models import Confidence, ModelSpec, Origin
 
 if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
     from planner.teams.models import Team
 
 MAX_SOURCE = 300
 """As the column."""
 
 
-def model_spec_import(*, config: Mapping[str, Any], name: str, team: Team | None, source: str) -> ModelSpec:
+def model_spec_import(
+    *, config: Mapping[str, Any], name: str, team: Team | None, source: str, user: User | None = None
+) -> ModelSpec:
     """A model of a config.json: the team's own, or everybody's where no team is given (then a new catalog revision).
+
+    `user` is who asked, for the audit log.
 
     Raises InvalidRequest with every fault of the name and of the config, each below `/name`, `/source` and `/config`.
     """
@@ -57,6 +64,7 @@ def model_spec_import(*, config: Mapping[str, Any], name: str, team: Team | None
             spec.save()
             if team is None:
                 catalog_changed(f"model {slug} imported")
+            audit(team=team, user=user, action="model.imported", subject=slug)
     except IntegrityError:
         taken = Fault("/name", "taken", f"there is a model {slug!r} already; choose another name or retire that one")
         raise InvalidRequest([taken], status=409) from None

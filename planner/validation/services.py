@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from planner.errors import NotFound, PlannerError, idempotency_key_reused
 from planner.jobs.leases import check_key, claim, finish, heartbeat, lease_length, sweep
+from planner.ops.audit import audit
 from planner.plans.documents import canonical_text, digest_of
 from planner.plans.selectors import plan_of
 from planner.queue import enqueue_on_commit, send
@@ -69,6 +70,7 @@ def validation_create(
                 accelerator=scenario.machine.accelerators[0].slug,
                 send_after=timezone.now() + lease_length(),
             )
+            audit(team=team, user=user, action="validation.created", subject=str(run.pk))
             if enqueue:
                 enqueue_on_commit(case.kind.task, run.pk)
     except IntegrityError:
@@ -101,11 +103,18 @@ def _earlier(team: Team, key: str, digest: str) -> ValidationRun | None:
     return earlier
 
 
-def validation_cancel(*, validation_id: UUID, team: Team) -> ValidationRun:
-    """End a queued or running validation; its runner notices at the next heartbeat and kills the measurement."""
-    _open().filter(pk=validation_id, team=team).update(
-        status=ValidationStatus.CANCELLED, finished_at=Now(), lease=None, error_code="", error_detail=""
-    )
+def validation_cancel(*, validation_id: UUID, team: Team, user: User | None = None) -> ValidationRun:
+    """End a queued or running validation; its runner notices at the next heartbeat and kills the measurement.
+
+    `user` is who asked, for the audit log.
+    """
+    with transaction.atomic():
+        if (
+            _open()
+            .filter(pk=validation_id, team=team)
+            .update(status=ValidationStatus.CANCELLED, finished_at=Now(), lease=None, error_code="", error_detail="")
+        ):
+            audit(team=team, user=user, action="validation.cancelled", subject=str(validation_id))
     run = ValidationRun.objects.filter(pk=validation_id, team=team).first()
     if run is None:
         raise NotFound("there is no such validation")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 from django.core.management import call_command
-from django.urls import URLPattern, get_resolver
+from django.urls import URLPattern, get_resolver, path
 
+from planner.api.estimates import EstimateView
+from planner.ops.models import AuditEvent
 from planner.plans.running import plan_execute
 from planner.pools.models import Pool
 from planner.specs.models import Confidence, ModelSpec
@@ -30,6 +32,7 @@ POOL = {
     "usd_per_device_hour": 1.5,
 }  # fmt: skip
 BODIES = ("POST", "PUT", "PATCH")
+WRITES_NOTHING = ("estimates", "estimates-max", "estimates-bulk")
 CALLERS = ("anonymous", "bad token", "stranger", "viewer", "planner", "catalog-editor", "admin")
 PUBLIC = dict.fromkeys(CALLERS, 200)
 READ = {**PUBLIC, "anonymous": 401, "bad token": 401}
@@ -93,10 +96,9 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
 }
 
 
-def doors() -> Iterator[tuple[str, str]]:
-    """(name, method) of every view that the resolver has under /api/v1/."""
-    api = next(pattern for pattern in get_resolver().url_patterns if str(pattern.pattern) == "api/v1/")
-    for pattern in api.url_patterns:
+def doors(patterns: Iterable[object]) -> Iterator[tuple[str, str]]:
+    """(name, method) of every view among URL patterns."""
+    for pattern in patterns:
         assert isinstance(pattern, URLPattern)
         view = getattr(pattern.callback, "cls", None)
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
@@ -104,8 +106,19 @@ def doors() -> Iterator[tuple[str, str]]:
                 yield str(pattern.name), method
 
 
+def served() -> list[object]:
+    """What the resolver has under /api/v1/."""
+    api = next(pattern for pattern in get_resolver().url_patterns if str(pattern.pattern) == "api/v1/")
+    return list(api.url_patterns)
+
+
 def test_every_door_has_a_row() -> None:
-    assert set(doors()) == set(ROWS)
+    assert set(doors(served())) == set(ROWS)
+
+
+def test_a_new_door_is_noticed() -> None:
+    new = path("new/", EstimateView.as_view(), name="new")
+    assert set(doors([*served(), new])) - set(ROWS) == {("new", "POST")}
 
 
 @pytest.fixture
@@ -178,17 +191,20 @@ def test_who_gets_what(
     door: str,
     method: str,
 ) -> None:
-    path, body = addresses[door]
+    address, body = addresses[door]
     if door == "pools":
         request.getfixturevalue("catalog")
     for name, wanted in ROWS[door, method].items():
         if not wanted:
             continue
-        answer = people[name].call(method, f"/api/v1/{path}", body if method in BODIES else None)
+        deeds = AuditEvent.objects.count()
+        answer = people[name].call(method, f"/api/v1/{address}", body if method in BODIES else None)
         again = 200 if wanted == 201 else wanted  # noqa: PLR2004 - the second import of the same config
         assert answer.status_code in (wanted, again), (name, answer.content[:300])
         if answer.status_code >= 400:  # noqa: PLR2004
             assert answer["Content-Type"] == "application/problem+json", name
+        elif method != "GET" and door not in WRITES_NOTHING and answer.status_code != (200 if wanted == 201 else 0):
+            assert AuditEvent.objects.count() > deeds, "who changed or ran what is written down"
 
 
 def test_lists_show_own_rows_only(people: dict[str, Caller], addresses: dict[str, tuple[str, object]]) -> None:
