@@ -15,7 +15,7 @@ from planner.api.plans import PlanCompareView, PlanListView, PlanView
 from planner.api.pools import PoolListView, PoolView
 from planner.api.teams import AuditView, MemberView, TeamListView, TeamView
 from planner.api.tokens import TokenListView, TokenRotateView, TokenView
-from planner.api.validations import StatisticsView, ValidationListView, ValidationView
+from planner.api.validations import CalibrationsView, StatisticsView, ValidationListView, ValidationView
 from planner.api.webhooks import WebhookDeliveryListView, WebhookListView, WebhookSecretView, WebhookView
 
 app_name = "api"
@@ -34,6 +34,7 @@ urlpatterns = [
     path("plans/<uuid:plan_id>/options/<int:rank>/exports/<slug:key>/", ExportView.as_view(), name="plan-export"),
     path("validations/", ValidationListView.as_view(), name="validations"),
     path("validations/statistics/", StatisticsView.as_view(), name="validation-statistics"),
+    path("validations/calibrations/", CalibrationsView.as_view(), name="validation-calibrations"),
     path("validations/<uuid:validation_id>/", ValidationView.as_view(), name="validation"),
     path("models/import/", ModelImportView.as_view(), name="models-import"),
     path("pools/", PoolListView.as_view(), name="pools"),

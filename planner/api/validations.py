@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from planner.api.answers import ANY, FLAG, INTEGER, NUMBER, TEXT, array, maybe, page_of, record
+from planner.api.answers import ANY, FLAG, INTEGER, MOMENT, NUMBER, TEXT, array, maybe, page_of, record
 from planner.api.base import ApiView
 from planner.api.headers import wait_seconds
 from planner.api.pages import Pages, check_query
@@ -22,7 +22,7 @@ from planner.validation.cases import REQUEST
 from planner.validation.documents import validation_summary, validation_text
 from planner.validation.kinds import KINDS
 from planner.validation.models import ValidationRun, ValidationStatus
-from planner.validation.selectors import statistics_of, validation_of, validation_wait, validations_of
+from planner.validation.selectors import calibrations, statistics_of, validation_of, validation_wait, validations_of
 from planner.validation.services import validation_cancel, validation_create
 
 JSON = "application/json"
@@ -77,6 +77,33 @@ STATISTICS = record(
             percentile_5=NUMBER,
             percentile_95=NUMBER,
             largest=NUMBER,
+        )
+    )
+)
+
+
+CALIBRATIONS = record(
+    results=array(
+        record(
+            version=INTEGER,
+            in_force=FLAG,
+            measurements=INTEGER,
+            newest=maybe(MOMENT),
+            engine_version=TEXT,
+            created_at=MOMENT,
+            rows=array(
+                record(
+                    range=TEXT,
+                    factor=NUMBER,
+                    band=array(NUMBER),
+                    fitted_on=INTEGER,
+                    held_out=INTEGER,
+                    error_before=NUMBER,
+                    error_after=NUMBER,
+                    inside_band=NUMBER,
+                    kept=FLAG,
+                )
+            ),
         )
     )
 )
@@ -162,3 +189,13 @@ class StatisticsView(ApiView):
         """How far predictions lay from measurements, by kind, engine, accelerator and framework version."""
         check_query(request, [])
         return Response({"results": statistics_of(validations_of(self.actor.team))})
+
+
+class CalibrationsView(ApiView):
+    needs: ClassVar = {"GET": "read"}
+
+    @extend_schema(operation_id="validation_calibrations", responses={200: CALIBRATIONS})
+    def get(self, request: Request) -> Response:
+        """Ranges and factors learnt from stored measurements, newest version first; at most one is in force."""
+        check_query(request, [])
+        return Response({"results": calibrations()})

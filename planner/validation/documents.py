@@ -28,9 +28,9 @@ def validation_summary(run: ValidationRun) -> dict[str, Any]:
         "measured_bytes": run.measured_bytes,
         "predicted_seconds": run.predicted_seconds,
         "measured_seconds": run.measured_seconds,
-        "created_at": _moment(run.created_at),
-        "started_at": _moment(run.started_at),
-        "finished_at": _moment(run.finished_at),
+        "created_at": moment(run.created_at),
+        "started_at": moment(run.started_at),
+        "finished_at": moment(run.finished_at),
         "url": f"/api/v1/validations/{run.pk}/",
     }
 
@@ -45,5 +45,6 @@ def validation_text(run: ValidationRun) -> str:
     return write_document(waiting)
 
 
-def _moment(value: Any) -> str | None:
+def moment(value: Any) -> str | None:
+    """A moment as the API writes it."""
     return None if value is None else value.isoformat().replace("+00:00", "Z")

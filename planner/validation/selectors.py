@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import defaultdict
 from dataclasses import replace
@@ -20,7 +21,8 @@ from planner.teams.models import Team
 from planner.validation.cases import Case, read_case
 from planner.validation.choice import chosen_case
 from planner.validation.compare import quantiles
-from planner.validation.models import ValidationRun, ValidationStatus
+from planner.validation.documents import moment
+from planner.validation.models import CalibrationSet, ValidationRun, ValidationStatus
 
 POLL_SECONDS = 0.25
 MOST_COUNTED = 10_000
@@ -77,4 +79,22 @@ def statistics_of(runs: QuerySet[ValidationRun]) -> list[dict[str, Any]]:
     return [
         {**dict(zip(GROUPS, group, strict=True)), **quantiles(found), "agree": agree[group]}
         for group, found in sorted(errors.items())
+    ]
+
+
+def calibrations() -> list[dict[str, Any]]:
+    """Every calibration set, newest first, without the configurations behind its rows."""
+    return [
+        {
+            "version": found.version,
+            "in_force": found.in_force,
+            "measurements": found.measurements,
+            "newest": moment(found.newest),
+            "engine_version": found.engine_version,
+            "created_at": moment(found.created_at),
+            "rows": [
+                {name: value for name, value in row.items() if name != "points"} for row in json.loads(found.rows)
+            ],
+        }
+        for found in CalibrationSet.objects.all()
     ]

@@ -145,6 +145,9 @@ def test_a_set_is_learnt_put_in_force_and_taken_back(team: Team, owner: Caller) 
     second = calibration_learn()
     assert second is not None
     assert (second.version, CalibrationSet.objects.get(in_force=True).version) == (2, 2)
+    listed = owner.get("/api/v1/validations/calibrations/").json()["results"]
+    assert [(row["version"], row["in_force"]) for row in listed] == [(2, True), (1, False)]
+    assert "points" not in listed[0]["rows"][0]
     calibration_use(version=1)
     assert answered(team) == after
     calibration_use(version=None)
