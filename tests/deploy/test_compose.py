@@ -2,12 +2,20 @@
 
 import json
 import re
+import shlex
+import shutil
+import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import yaml
+from celery.bin.celery import celery
+from django.conf import settings
+from django.core.management import get_commands
+from gunicorn.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = ("setup", "web", "worker", "gpu-worker", "beat")
@@ -80,6 +88,49 @@ def test_gpu_worker_is_apart(compose: dict[str, Any]) -> None:
     assert "--queues=default,validation" in compose["services"]["worker"]["command"]
 
 
+def commands(compose: dict[str, Any]) -> list[tuple[str, list[str]]]:
+    """(service, words) of every command line that our image is given, probes too; `&&` parts one by one."""
+    found: list[tuple[str, list[str]]] = []
+    for name in OURS:
+        body = compose["services"][name]
+        for given in (body["command"], body.get("healthcheck", {}).get("test", ["CMD"])):
+            words = given[1:] if given[0] in ("CMD", "CMD-SHELL") else given
+            scripts = [words[-1]] if words[:2] == ["sh", "-c"] or given[0] == "CMD-SHELL" else []
+            lines = [part for script in scripts for part in script.split("&&")]
+            found += [(name, shlex.split(line)) for line in lines] if lines else [(name, words)]
+    image = next(line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("CMD"))
+    return [*((name, words) for name, words in found if words), ("image", json.loads(image.removeprefix("CMD")))]
+
+
+def test_every_command_exists(compose: dict[str, Any]) -> None:
+    seen = set()
+    for name, words in commands(compose):
+        program, *rest = words
+        assert program == "test" or shutil.which(program, path=str(Path(sys.executable).parent)), (name, words)
+        seen.add(program)
+        if rest[:1] == ["manage.py"]:
+            assert rest[1] in get_commands(), (name, words)
+        elif program == "gunicorn":
+            read = Config().parser().parse_args(rest)
+            assert callable(import_module(read.args[0]).application)
+        elif program == "celery":
+            assert rest[0] == "--app=planner.celery"
+            options = {option for parameter in celery.commands[rest[1]].params for option in parameter.opts}
+            given = {word.partition("=")[0] for word in rest[2:] if word.startswith("--")}
+            assert given <= options, (name, given - options)
+    assert seen == {"python", "gunicorn", "celery", "test"}
+
+
+def test_every_queue_has_a_worker_and_every_setting_reaches_it(compose: dict[str, Any]) -> None:
+    routed = {route["queue"] for route in settings.CELERY_TASK_ROUTES.values()} | {settings.CELERY_TASK_DEFAULT_QUEUE}
+    words = [word for name in OURS for word in compose["services"][name]["command"]]
+    heard = {queue for word in words if word.startswith("--queues=") for queue in word.partition("=")[2].split(",")}
+    assert heard == routed
+    assert [
+        name for name in OURS if compose["services"][name]["env_file"] != [{"path": ".env", "required": False}]
+    ] == []
+
+
 def test_image_does_not_run_as_root() -> None:
     lines = (ROOT / "Dockerfile").read_text().splitlines()
     user, command = lines.index("USER planner"), next(i for i, line in enumerate(lines) if line.startswith("CMD"))
@@ -90,6 +141,6 @@ def test_image_does_not_run_as_root() -> None:
 def test_env_example_names_what_compose_and_settings_read() -> None:
     example = set(re.findall(r"^(?:# )?([A-Z][A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
     compose_names = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / "docker-compose.yml").read_text()))
-    settings = (ROOT / "planner" / "settings.py").read_text()
-    settings_names = set(re.findall(r'env_[a-z]+\(\s*"([A-Z_]+)"', settings))
+    source = (ROOT / "planner" / "settings.py").read_text()
+    settings_names = set(re.findall(r'env_[a-z]+\(\s*"([A-Z_]+)"', source))
     assert compose_names | settings_names <= example
