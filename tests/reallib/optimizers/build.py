@@ -15,31 +15,11 @@ import torch
 
 from accounting.facts.optimizers import Optimizer
 from accounting.optimizer_laws import ModelFacts
+from tests.reallib.optimizers.modules import MODULES
 
 Named = list[tuple[str, torch.nn.Parameter, str]]
 """(name, parameter, role)."""
 
-MODULES = {
-    "torch": "torch.optim",
-    "transformers": "transformers.optimization",
-    "bitsandbytes": "bitsandbytes.optim",
-    "torchao": "torchao.optim.adam",
-    "lion-pytorch": "lion_pytorch",
-    "came-pytorch": "came_pytorch",
-    "schedulefree": "schedulefree",
-    "prodigyopt": "prodigyopt",
-    "adan-pytorch": "adan_pytorch",
-    "sophia-opt": "sophia_opt",
-    "grams-pytorch": "grams",
-    "adamw-bf16": "adamw_bf16",
-    "torch-optimi": "optimi",
-    "adam-mini": "adam_mini",
-    "lomo-optim": "lomo_optim",
-    "galore-torch": "galore_torch",
-    "apollo-torch": "apollo_torch",
-    "pytorch_optimizer": "pytorch_optimizer",
-    "heavyball": "heavyball",
-}
 HEAVYBALL_STORAGE = {"float32": {}, "bfloat16": {"storage_dtype": "bfloat16"}, "bf16+8": {"ecc": "bf16+8"}}
 SMALL = ModelFacts(hidden_size=64, heads=4)
 MUON_GROUPS = {"AdaMuon", "Muon", "MuonClip", "AdaGO", "NorMuon", "Magma", "Conda"}

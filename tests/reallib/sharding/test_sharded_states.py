@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from tests.reallib.optimizers.modules import MODULES
 from tests.reallib.sharding.cells import Cell, predicted
 from tests.reallib.sharding.matrix import cells
 
@@ -28,21 +29,14 @@ pytestmark = [pytest.mark.reallib, pytest.mark.filterwarnings("ignore")]
 SKIP = "NOT RUN AGAINST THE REAL LIBRARY: {} is not installed; pip install -r tests/requirements-reallib.txt"
 EVERYTHING = os.environ.get("REALLIB_EVERYTHING") == "1"
 CELLS = {cell.name: cell for cell in cells(everything=EVERYTHING)}
-NEEDED = {"deepspeed": "deepspeed", "bitsandbytes": "bitsandbytes", "torchao": "torchao"}
 MOST_SECONDS = 3600 if EVERYTHING else 900
 
 
 def missing(cell: Cell) -> Iterator[str]:
     from accounting.facts.optimizers import OPTIMIZERS
 
-    modules = {
-        "lion-pytorch": "lion_pytorch",
-        "came-pytorch": "came_pytorch",
-        "torch-optimi": "optimi",
-        "grams-pytorch": "grams",
-    }
     library = OPTIMIZERS[cell.optimizer].library
-    wanted = ["torch", "transformers", modules.get(library, library)]
+    wanted = ["torch", "transformers", MODULES[library].partition(".")[0]]
     wanted += ["deepspeed"] if cell.engine == "deepspeed" else []
     wanted += ["peft"] if cell.lora else []
     return (name for name in wanted if find_spec(name) is None)
