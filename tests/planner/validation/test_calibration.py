@@ -16,6 +16,8 @@ from accounting.estimate import estimate, need_of
 from accounting.evidence import Evidence, Point
 from accounting.facts.bands import BANDS, Band
 from accounting.memory.device import ranges_of
+from planner.plans.running import plan_execute
+from planner.plans.services import plan_create
 from planner.requests import context_for, read_estimate
 from planner.teams.models import Team
 from planner.validation.calibration import (
@@ -33,6 +35,13 @@ from planner.validation.shipped import MODEL, request
 from tests.people import Caller
 from tests.planner.validation.payloads import CONTEXT
 
+PLAN = {
+    "model": {"config": MODEL},
+    "workload": {"tokens": 1_000_000_000, "sequence_length": 4096},
+    "hardware": {"accelerators": ["h100-sxm5-80gb"], "max_count": 16},
+    "engines": ["fsdp2"],
+    "precisions": ["bf16-mixed"],
+}
 HERE = Point(parameters=8_000_000_000, devices=8, tokens=4096)
 
 
@@ -152,6 +161,25 @@ def test_a_set_is_learnt_put_in_force_and_taken_back(team: Team, owner: Caller) 
     assert answered(team) == after
     calibration_use(version=None)
     assert answered(team) == shipped
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("catalog")
+def test_a_plan_rests_on_the_set_in_force_as_its_estimates_do(team: Team) -> None:
+    for number in range(40):
+        imported(team, number, 1.25)
+    assert calibration_learn() is not None
+    run, _ = plan_create(team=team, user=None, payload=PLAN, enqueue=False)
+    assert plan_execute(plan_id=run.pk)
+    run.refresh_from_db()
+    answer = json.loads(run.answer)
+    assert answer["provenance"]["calibration"] == 1
+    best = answer["recommendation"]
+    again = estimate(read_estimate(best["estimate"], context_for(team))).row(0)["memory"]
+    assert best["device_bytes"] == again["device_bytes"]
+    assert best["answer"]["memory"]["evidence"] == json.loads(json.dumps(again["evidence"]))
+    assert again["evidence"]["calibration"] == 1
+    assert again["device_bytes_band"][1] <= again["capacity_bytes"]
 
 
 @pytest.mark.django_db
