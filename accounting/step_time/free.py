@@ -49,7 +49,7 @@ _KERNEL = {
     "accumulate": (0.6, 12.0),
     "adapted": (0.5, float("inf")),
     "routed": (0.4, float("inf")),
-    "products": (0.15, 1.3),
+    "products": (0.2, 1.35),
     "grouped": (0.3, 1.0),
     "attention": (0.2, 1.6),
 }

@@ -72,18 +72,21 @@ def core_key_value_width(clock: Clock) -> Floats:
 def expert_parallel(clock: Clock, kind: LayerKind) -> tuple[Floats, Traffic]:
     """(seconds, traffic) of one mixture block's forward: dispatch and combine; the backward moves the same. [(N, 1)]
 
-    2 all-to-alls of tokens/tp·k·h; a token goes once to a node (in one node: to a rank) however many of its experts
-    live there, of x of them to x·(1 - (1 - 1/x)^k) on average.
-    Source: Lepikhin 2020 (GShard) §3; DeepSeek-V3 report §3.2.2.
+    2 all-to-alls of tokens/tp·k·h over the experts' ranks, a gather and a scatter of them over the ranks that share an
+    expert; a token goes once to a node (in one node: to a rank) however many of its experts live there, of x of them to
+    x·(1 - (1 - 1/x)^k) on average. Source: Lepikhin 2020 (GShard) §3; DeepSeek-V3 report §3.2.2; Megatron-Core's
+    all-to-all dispatcher.
     """
     mixture, layout = clock.architecture.moe, clock.scenario.layout
     if not kind.mixture or mixture is None:
         return np.zeros_like(clock.tokens), Traffic()
-    group = group_of(clock, layout.ep, layout.etp)
-    size = (
-        clock.tokens / clock.tp * layout.etp * mixture.top_k * clock.architecture.hidden_size * clock.activation_bytes
-    )
+    group, shared = group_of(clock, layout.ep, layout.etp), group_of(clock, layout.etp, 1)
     places = np.where(group.islands > 1, group.islands, group.size)
-    size = size * places * (1 - (1 - 1 / places) ** mixture.top_k) / mixture.top_k
-    seconds = 2 * clock.engine.expert_parallel_exposed * collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
-    return seconds, traffic_of(Collective.ALL_TO_ALL, size, group).times(2.0)
+    copies = places * (1 - (1 - 1 / places) ** mixture.top_k)
+    size = clock.tokens / clock.tp * copies * clock.architecture.hidden_size * clock.activation_bytes
+    seconds = collective_seconds(clock, Collective.ALL_TO_ALL, size, group)
+    seconds = seconds + collective_seconds(clock, Collective.ALL_GATHER, size * layout.etp, shared)
+    traffic = traffic_of(Collective.ALL_TO_ALL, size, group).times(2.0)
+    traffic = traffic + traffic_of(Collective.ALL_GATHER, size * layout.etp, shared)
+    traffic = traffic + traffic_of(Collective.REDUCE_SCATTER, size * layout.etp, shared)
+    return 2 * clock.engine.expert_parallel_exposed * seconds, traffic

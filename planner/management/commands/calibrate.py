@@ -25,7 +25,7 @@ from planner.errors import PlannerError
 from planner.requests import RequestContext, context_for, read_estimate
 from planner.validation.learning import measured_steps
 
-PRECISION = 250.0
+PRECISION = 300.0
 """One over the squared log error a single measured step is trusted to."""
 SHARING = 0.85
 """A source of n rows weighs n^(1 - SHARING) rows: large sweeps may not drown single papers."""

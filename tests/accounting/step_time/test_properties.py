@@ -126,7 +126,9 @@ def test_stalls_are_counted_once_on_the_way_through_the_stages() -> None:
 
     def stalled(pp: int, m: int) -> float:
         return next(
-            float(row.seconds[0, 0]) for row in timed(**layout, pp=pp, micro_batches=m).lines if row.key == "pipeline.stall"
+            float(row.seconds[0, 0])
+            for row in timed(**layout, pp=pp, micro_batches=m).lines
+            if row.key == "pipeline.stall"
         )
 
     one = stalled(4, 1) / 6
