@@ -251,7 +251,9 @@ def offers_table(offers: Sequence[Offer], asked: QueryDict, today: date, *, may_
     """Current offers, cheapest per GPU-hour first."""
     ordered = sorted(offers, key=lambda offer: offer.usd_per_accelerator_hour)
     caption = f"{len(offers)} offers, cheapest first. US dollars; the newest price of each."
-    return table("offers", OFFER_COLUMNS, [_offer_row(offer, today, may_edit=may_edit) for offer in ordered], asked, caption)
+    return table(
+        "offers", OFFER_COLUMNS, [_offer_row(offer, today, may_edit=may_edit) for offer in ordered], asked, caption
+    )
 
 
 def _offer_row(offer: Offer, today: date, *, may_edit: bool) -> Row:

@@ -20,6 +20,8 @@ from planner.web.waiting import revision_moved
 from planner.web.words import Json
 
 _DAY_SECONDS = 86400
+_MINUTES = 120.0
+"""From here on the formatter writes minutes: an age in seconds with decimals says nothing."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class PlanRow:
     """One plan, ready to print."""
 
     id: UUID
+    short_id: str
     title: str
     tone: str
     tag: str
@@ -54,6 +57,7 @@ def _row(run: PlanRun, names: Mapping[str, str], revision: int) -> PlanRow:
         tone, sign, word = "warn", "!", "probably fits"
     return PlanRow(
         id=run.pk,
+        short_id=str(run.pk)[:8],
         title=words.plan_title(request),
         tone=tone,
         tag=f"{sign} {word}",
@@ -79,6 +83,6 @@ def _age(seconds: float) -> str:
     if seconds < 60:  # noqa: PLR2004 - a minute
         return "just now"
     if seconds < _DAY_SECONDS:
-        return text.duration(seconds)
+        return text.duration(max(seconds, _MINUTES))
     days = int(seconds // _DAY_SECONDS)
     return f"{days:,}{text.NBSP}day{'' if days == 1 else 's'}"

@@ -39,6 +39,8 @@ FLAGS = [
     "--disable-sync",
 ]
 WIDEST = 2560
+MOST_HEALTH_CHECKS = 60
+"""The calculator's change-to-paint over the latency of /healthz, the wait for the next key aside."""
 SIZES = ((1280, "light"), (1280, "dark"), (320, "light"), (320, "dark"), (WIDEST, "light"))
 
 pytestmark = [
@@ -121,16 +123,20 @@ def paths() -> list[str]:
         "/",
         "/plans/new/",
         *(f"/plans/{run.pk}/" for run in (plan, nothing, waits)),
+        "/plans/new/?preset=pretrain-70b",
         f"/plans/{plan.pk}/options/1/explain/activations/",
+        f"/plans/{plan.pk}/options/1/explain/cost/",
         f"/plans/{plan.pk}/options/1/exports/",
         f"/compare/?with={plan.pk}.1&with={plan.pk}.2",
         "/calculator/?accelerator=h100-sxm5-80gb&model=llama-3-8b&count=16&engine=megatron&pp=2",
         "/hardware/?find=h100",
         "/hardware/h100-sxm5-80gb/",
         "/hardware/nodes/?find=p5",
+        "/hardware/links/",
         "/hardware/nodes/aws-p5-48xlarge/",
         "/hardware/pools/",
         "/hardware/pools/ours/",
+        "/hardware/pools/new/",
         "/models/?find=llama-3",
         "/models/llama-3.1-8b/",
         "/models/import/",
@@ -179,6 +185,38 @@ def test_calculator_moves_with_a_knob_and_its_address_says_the_same(visit: Any, 
     assert "sequence_length=8192" in page.url
     page.reload()
     assert page.inner_text("#answer .say") == after
+
+
+PAINTED = """async ([id, value]) => {
+  const field = document.getElementById(id), answer = document.getElementById("answer");
+  const changed = new Promise((done) => {
+    new MutationObserver((_, watcher) => { watcher.disconnect(); requestAnimationFrame(() => done()); })
+      .observe(answer, {childList: true, subtree: true});
+  });
+  field.value = value;
+  const from = performance.now();
+  field.dispatchEvent(new Event("input", {bubbles: true}));
+  await changed;
+  return performance.now() - from;
+}"""
+HEALTH = """async () => {
+  const from = performance.now();
+  await (await fetch("/healthz", {cache: "no-store"})).text();
+  return performance.now() - from;
+}"""
+WAIT_MS = 40
+"""The calculator waits so long for the next key before it asks."""
+
+
+@pytest.mark.slow
+def test_calculator_paints_a_change_within_a_few_health_checks(visit: Any, live_server: Any) -> None:
+    catalog()
+    page = visit(1280, "light")
+    page.goto(f"{live_server.url}/calculator/?accelerator=h100-sxm5-80gb&model=llama-3-8b&count=8")
+    health = sorted(page.evaluate(HEALTH) for _ in range(9))[4]
+    lengths = [str(1024 * step) for step in range(1, 10)]
+    painted = sorted(page.evaluate(PAINTED, ["sequence_length", length]) for length in lengths)[4]
+    assert (painted - WAIT_MS) / health < MOST_HEALTH_CHECKS, f"{painted:.0f} ms, health {health:.1f} ms"
 
 
 def test_number_opens_its_formula_by_keyboard_and_escape_returns(visit: Any, live_server: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from accounting.units import GIB
-from hardware.models import Accelerator
+from hardware.models import Accelerator, Interconnect, Offer
 from hardware.revision import catalog_changed
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.running import plan_execute
@@ -26,6 +27,7 @@ from planner.plans.staleness import plans_made_from
 from planner.pools.models import Pool
 from planner.teams.models import ApiToken, Role, Team
 from planner.validation.models import ValidationRun, ValidationStatus
+from planner.web.figures import STATIC
 from tests.planner.web.test_pages import PLAN, loaded, planned
 from tests.planner.web.test_views import browser, page, text_of
 
@@ -183,7 +185,12 @@ def test_validations_show_predicted_beside_measured(
         ("/plans/new/", 12),
         ("/hardware/", 9),
         ("/hardware/h100-sxm5-80gb/", 10),
-        ("/hardware/nodes/", 6),
+        ("/hardware/nodes/", 7),
+        ("/hardware/links/", 7),
+        ("/hardware/pools/", 6),
+        ("/models/import/", 5),
+        ("/keys/", 5),
+        ("/compare/", 7),
         ("/models/", 6),
         ("/optimizers/", 6),
         ("/validations/", 9),
@@ -199,6 +206,57 @@ def test_page_keeps_its_weight_and_its_queries(
     with django_assert_max_num_queries(queries):
         answer = client.get(path)
     assert len(answer.content) <= 150_000
+
+
+@pytest.mark.parametrize(("path", "queries"), [("", 12), ("options/2/", 14), ("options/1/explain/cost/", 14)])
+def test_plan_pages_keep_their_weight_and_their_queries(
+    browser: Callable[..., Client], planned: PlanRun, django_assert_max_num_queries: Any, path: str, queries: int
+) -> None:
+    client, address = browser("ada"), f"{reverse('web:plan', args=[planned.pk])}{path}"
+    client.get(address)
+    with django_assert_max_num_queries(queries):
+        answer = client.get(address)
+    assert len(answer.content) <= 150_000
+
+
+def test_own_style_sheets_stay_small() -> None:
+    """planner.css goes to every page; answers.css only to pages that show plans, estimates, prices or measurements."""
+    for name, most, most_packed in (("planner.css", 9_000, 3_000), ("answers.css", 7_000, 2_300)):
+        sheet = (STATIC / name).read_bytes()
+        assert len(sheet) <= most, name
+        assert len(gzip.compress(sheet, 6)) <= most_packed, name
+
+
+def test_price_history_and_runs_come_as_files(browser: Callable[..., Client], loaded: None, team: Team) -> None:
+    client = browser("ada")
+    address = reverse("web:device-prices", args=["h100-sxm5-80gb", "csv"])
+    rows = list(csv.DictReader(StringIO(client.get(address).content.decode())))
+    lowest = min(
+        float(offer.usd_per_accelerator_hour)
+        for offer in Offer.objects.filter(accelerator_id="h100-sxm5-80gb", pricing_kind="on-demand")
+    )
+    assert min(float(row["usd_per_gpu_hour"]) for row in rows) == pytest.approx(lowest)
+    drawn = client.get(reverse("web:device-prices", args=["h100-sxm5-80gb", "svg"])).content.decode()
+    assert ElementTree.fromstring(drawn).tag == "{http://www.w3.org/2000/svg}svg"
+    assert rows[0]["provider"] in drawn
+    assert client.get(reverse("web:device-prices", args=["h100-sxm5-80gb", "pdf"])).status_code == 404
+    assert client.get(reverse("web:device-prices", args=["no-such", "csv"])).status_code == 404
+    assert client.get(reverse("web:validations-figure", args=["csv"])).status_code == 404
+    ValidationRun.objects.create(
+        team=team, kind="cpu", request="{}", request_digest="0" * 64, status=ValidationStatus.SUCCEEDED, answer="{}",
+        finished_at=timezone.now(), model="llama-3-8b", sharding_engine="fsdp2", predicted_bytes=11 * GIB,
+        measured_bytes=10 * GIB,
+    )  # fmt: skip
+    measured = client.get(reverse("web:validations-figure", args=["csv"])).content.decode().splitlines()
+    assert measured[1].startswith("FSDP2,10.0,11.0,")
+    runs = client.get(reverse("web:validations-figure", args=["svg"])).content.decode()
+    assert ElementTree.fromstring(runs).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_links_say_what_was_measured_over_them(browser: Callable[..., Client], loaded: None) -> None:
+    seen = text_of(page(browser("ada"), reverse("web:links")))
+    for link in Interconnect.objects.filter(retired=False):
+        assert link.name in seen
 
 
 @pytest.mark.parametrize("name", ["ledger", "phases", "step", "points"])
