@@ -1,14 +1,19 @@
-"""A dump taken while plans wait, restored elsewhere: every accepted plan ends there, once (docs/operations.md)."""
+"""Backup, upgrade and rollback as docs/operations.md has them: every plan that was accepted ends, once."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 from psycopg import sql
 
 from planner.embedded.postgres import binaries
@@ -17,6 +22,8 @@ from tests.deploy.test_production import TOKEN
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 
+BEFORE = "0004_validations"
+"""The last migration of the release before."""
 SUBMIT = """
 from planner.plans.services import plan_create
 from planner.teams.models import Team
@@ -34,10 +41,15 @@ print(len(rows), len({pk for pk, _ in rows}), *{status for _, status in rows})
 """
 
 
-def test_a_restored_dump_finishes_what_was_accepted(tmp_path: Path) -> None:
+Manage = Callable[..., str]
+
+
+@contextmanager
+def databases(*kinds: str) -> Iterator[tuple[list[str], Manage]]:
+    """(addresses of new databases, manage.py on one of them), dropped at the end."""
     server = os.environ["DATABASE_URL"]
     address, _, query = server.partition("?")
-    names = [f"planner_{kind}_{os.getpid()}" for kind in ("dumped", "restored")]
+    names = [f"planner_{kind}_{os.getpid()}" for kind in kinds]
     urls = [address.rpartition("/")[0] + f"/{name}" + (f"?{query}" if query else "") for name in names]
 
     def manage(url: str, *arguments: str) -> str:
@@ -49,22 +61,57 @@ def test_a_restored_dump_finishes_what_was_accepted(tmp_path: Path) -> None:
         assert run.returncode == 0, run.stdout + run.stderr
         return run.stdout.strip()
 
-    with psycopg.connect(server, autocommit=True) as connection:
+    with psycopg.connect(server, autocommit=True) as server_side:
         for name in names:
-            connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+            server_side.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
         try:
-            manage(urls[0], "migrate", "--noinput", "--verbosity=0")
-            manage(urls[0], "load_catalog", "--verbosity=0")
-            manage(urls[0], "shell", "--verbosity=0", "-c", TOKEN)
-            manage(urls[0], "shell", "--verbosity=0", "-c", SUBMIT)
-            dump = tmp_path / "planner.dump"
-            programs = binaries()
-            if not (programs / "pg_dump").exists():
-                pytest.skip("this PostgreSQL came without pg_dump")
-            subprocess.run([programs / "pg_dump", "--format=custom", f"--file={dump}", urls[0]], check=True)
-            subprocess.run([programs / "pg_restore", "--no-owner", f"--dbname={urls[1]}", dump], check=True)
-            manage(urls[1], "migrate", "--check")
-            assert manage(urls[1], "shell", "--verbosity=0", "-c", FINISH) == "6 6 succeeded"
+            yield urls, manage
         finally:
             for name in names:
-                connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+                server_side.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+
+def fill(url: str, manage: Manage) -> None:
+    """A set-up installation with six plans that wait."""
+    manage(url, "migrate", "--noinput", "--verbosity=0")
+    manage(url, "load_catalog", "--verbosity=0")
+    manage(url, "shell", "--verbosity=0", "-c", TOKEN)
+    manage(url, "shell", "--verbosity=0", "-c", SUBMIT)
+
+
+def test_a_restored_dump_finishes_what_was_accepted(tmp_path: Path) -> None:
+    with databases("dumped", "restored") as (urls, manage):
+        fill(urls[0], manage)
+        dump = tmp_path / "planner.dump"
+        programs = binaries()
+        if not (programs / "pg_dump").exists():
+            pytest.skip("this PostgreSQL came without pg_dump")
+        subprocess.run([programs / "pg_dump", "--format=custom", f"--file={dump}", urls[0]], check=True)
+        subprocess.run([programs / "pg_restore", "--no-owner", f"--dbname={urls[1]}", dump], check=True)
+        manage(urls[1], "migrate", "--check")
+        assert manage(urls[1], "shell", "--verbosity=0", "-c", FINISH) == "6 6 succeeded"
+
+
+def test_a_release_goes_back_and_forth_under_waiting_plans() -> None:
+    """Back to the tables of the release before, and forward again: nothing that was accepted is lost on the way."""
+    with databases("upgraded") as ([url], manage):
+        fill(url, manage)
+        manage(url, "migrate", "planner", BEFORE, "--noinput", "--verbosity=0")
+        manage(url, "migrate", "--noinput", "--verbosity=0")
+        manage(url, "migrate", "--check")
+        assert manage(url, "shell", "--verbosity=0", "-c", FINISH) == "6 6 succeeded"
+
+
+@pytest.mark.django_db
+def test_migrations_since_then_only_add() -> None:
+    """The release before serves beside the new tables: what it reads is there, and what it writes is complete.
+
+    A new column that must have a value keeps its default in the database (`db_default`), or the older code's INSERT
+    would fail. A release that does otherwise says so in its notes and moves BEFORE.
+    """
+    loader = MigrationLoader(connection)
+    later = [node for key, node in loader.disk_migrations.items() if key[0] == "planner" and key[1] > BEFORE]
+    assert later
+    written = [line for line in loader.collect_sql([(node, False) for node in later]) if not line.startswith("--")]
+    taking = re.compile(r"\b(DROP|RENAME|ALTER COLUMN)\b")
+    assert [line for line in written if taking.search(line)] == []
