@@ -40,6 +40,23 @@ def read_options(given: object) -> dict[str, Any]:
     return {**defaults, **read}
 
 
+def mean_and_interval(values: Sequence[float]) -> list[float]:
+    """Mean of at least two values, and the ends of its 95 % interval."""
+    middle, half = mean(values), STUDENT_95[len(values) - 1] * stdev(values) / math.sqrt(len(values))
+    return [middle, middle - half, middle + half]
+
+
+def noise_by_layer(seeds: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Errors of compressed moments by layer: mean over seeds and its 95 % interval, [mean, low, high]."""
+    return [
+        {
+            name: mean_and_interval([row[name] for row in rows]) if isinstance(value, float) else value
+            for name, value in rows[0].items()
+        }
+        for rows in zip(*seeds, strict=True)
+    ]
+
+
 def verdict(pairs: Sequence[tuple[float, float]], start: float) -> dict[str, Any]:
     """Gap (candidate - reference) of final losses with its 95 % interval, and what it comes to in a word.
 
@@ -49,9 +66,7 @@ def verdict(pairs: Sequence[tuple[float, float]], start: float) -> dict[str, Any
     reference = mean(loss for _, loss in pairs)
     if not finite or mean(candidate for candidate, _ in pairs) > start:
         return {"word": "diverged", "gap": None, "interval": None, "reference_loss": reference, "text": _DIVERGED}
-    gaps = [candidate - loss for candidate, loss in pairs]
-    gap, half = mean(gaps), STUDENT_95[len(gaps) - 1] * stdev(gaps) / math.sqrt(len(gaps))
-    interval = [gap - half, gap + half]
+    gap, *interval = mean_and_interval([candidate - loss for candidate, loss in pairs])
     made = (start - mean(candidate for candidate, _ in pairs)) / (start - reference)
     if interval[0] <= 0 <= interval[1] or abs(gap) <= MARGIN * reference:
         word = "indistinguishable"
@@ -78,4 +93,5 @@ def compare_convergence(measured: Mapping[str, Any]) -> Comparison:
     pairs = [(run["candidate"]["final_loss"], run["reference"]["final_loss"]) for run in measured["seeds"]]
     pairs = [(math.nan if candidate is None else candidate, loss) for candidate, loss in pairs]
     found = verdict(pairs, measured["start_loss"])
-    return Comparison(lines=(), predicted={"verdict": found}, headline=None, notes=(found["text"],))
+    told = {"verdict": found, "noise": noise_by_layer(measured["noise"])}
+    return Comparison(lines=(), predicted=told, headline=None, notes=(found["text"],))

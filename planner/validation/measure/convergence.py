@@ -77,12 +77,12 @@ class Characters(nn.Module):  # type: ignore[misc]
 
 
 def measure(job: dict[str, Any]) -> dict[str, Any]:
-    """Losses of both, seed by seed; how many updates vanish; the noise of compressed moments by layer."""
+    """Losses of both, seed by seed; how many updates vanish; the noise of compressed moments by seed and layer."""
     torch.set_num_threads(1)
     corpus = text(CHARACTERS)
     letters = sorted(set(corpus))
     data = torch.tensor([letters.index(letter) for letter in corpus])
-    runs, start, trained = [], [], None
+    runs, start, noise = [], [], []
     for seed in range(job["seeds"]):
         torch.manual_seed(seed)
         model = Characters(len(letters))
@@ -92,6 +92,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
             losses, reference, optimizer = _train(_reference(job), copy.deepcopy(model), data, seed)
             _REFERENCES[key] = (_curve(losses, job["steps"]), reference, optimizer)
         curve, trained, optimizer = _REFERENCES[key]
+        noise.append(noise_of(trained, optimizer))
         runs.append({"seed": seed, "candidate": _candidate(job, model, data, seed), "reference": curve})
         job["progress"](progress=(seed + 1) / job["seeds"])
     return {
@@ -100,7 +101,7 @@ def measure(job: dict[str, Any]) -> dict[str, Any]:
         "ranks": job["ranks"],
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "characters": CHARACTERS,
-        "noise": noise_of(trained, optimizer),
+        "noise": noise,
     }
 
 

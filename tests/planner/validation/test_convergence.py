@@ -7,7 +7,7 @@ import math
 import pytest
 
 from planner.errors import InvalidRequest
-from planner.validation.convergence import compare_convergence, read_options, verdict
+from planner.validation.convergence import compare_convergence, noise_by_layer, read_options, verdict
 
 REFERENCE = [1.40, 1.42, 1.38, 1.41, 1.39]
 
@@ -47,9 +47,16 @@ def test_words(gaps: tuple[float, ...], word: str) -> None:
 
 def test_a_run_without_a_final_loss_has_diverged() -> None:
     seeds = [{"candidate": {"final_loss": None}, "reference": {"final_loss": 1.4}}] * 2
-    found = compare_convergence({"seeds": seeds, "start_loss": 3.6})
+    found = compare_convergence({"seeds": seeds, "start_loss": 3.6, "noise": []})
     assert found.agrees is None
     assert found.predicted["verdict"]["word"] == "diverged"
+
+
+def test_noise_is_told_by_layer_with_its_interval() -> None:
+    seeds = [[{"layer": "up", "shape": [2, 2], "update_8bit": error}] for error in (0.01, 0.02, 0.03)]
+    (row,) = noise_by_layer(seeds)
+    assert (row["layer"], row["shape"]) == ("up", [2, 2])
+    assert row["update_8bit"] == pytest.approx([0.02, 0.02 - 4.303 * 0.01 / 3**0.5, 0.02 + 4.303 * 0.01 / 3**0.5])
 
 
 def test_options_have_defaults_and_bounds() -> None:
