@@ -80,7 +80,7 @@ class Calibration:
 
 
 CALIBRATION = Calibration(
-    version="2026-11-30.3",
+    version="2026-11-30.4",
     devices=MappingProxyType({row.name: row for row in DEVICE_ROWS}),
     engines=MappingProxyType({row.name: row for row in ENGINE_ROWS}),
     kernels=MappingProxyType({row.name: row for row in KERNEL_ROWS}),

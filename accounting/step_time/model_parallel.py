@@ -29,7 +29,7 @@ def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
         seconds = np.where(sequence, 2 * collective_seconds(clock, Collective.ALL_GATHER, size, group), seconds)
     if not sequence.all():
         seconds = np.where(sequence, seconds, collective_seconds(clock, Collective.ALL_REDUCE, size, group))
-    seconds = seconds * np.where(group.islands > 1, clock.engine.tensor_parallel_across, 1.0)
+    seconds = seconds * clock.engine.tensor_parallel_across ** np.log2(group.islands)
     exposed = clock.engine.tensor_parallel_exposed
     exposed *= _ASYNC_EXPOSED if clock.scenario.recipe.options.enable_async_tensor_parallel else 1.0
     split, whole = np.where(sequence, pairs * size, 0.0), np.where(sequence, 0.0, pairs * size)

@@ -50,7 +50,7 @@ def _timing(step: Step, need: Bytes | None) -> Timing:
     parts["exposed_communication"] = parts["exposed_communication"] + waited
     seconds = sum(parts.values(), zero)
     if need is not None:
-        retried = allocator_retries(seconds, need, clock.scenario.machine.capacity_bytes)
+        retried = allocator_retries(seconds, need, clock.scenario.machine.capacity_bytes, clock.engine.full_card)
         rows.append(TimeRow("allocator.retries", "memory_bound", retried, allocator_retries))
         parts["memory_bound"] = parts["memory_bound"] + retried
         seconds = seconds + retried

@@ -147,12 +147,12 @@ def test_a_card_with_a_lower_power_limit_is_slower_once_the_limit_binds() -> Non
 def test_the_last_bytes_of_a_card_are_slow_ones() -> None:
     capacity = np.asarray([[1000], [1000], [1000], [1000], [1040], [1100], [-1]])
     need = np.asarray([[500], [970], [985], [1000], [1040], [1200], [1000]])
-    retried = allocator_retries(np.full((7, 1), 2.0), need, capacity).ravel()
-    np.testing.assert_allclose(retried, [0, 0, 0.8, 1.6, 1.6, 0, 0], atol=1e-9)
+    retried = allocator_retries(np.full((7, 1), 2.0), need, capacity, 0.4).ravel()
+    np.testing.assert_allclose(retried, [0, 0, 0.4, 0.8, 0.8, 0.8, 0], atol=1e-9)
 
 
 def test_memory_in_need_adds_one_line_and_keeps_the_sum() -> None:
-    scenario = scene(dp_shard=[8, 8, 16])
+    scenario = scene(recipe=MEGATRON, dp_shard=[8, 8, 16])
     partition, capacity = partition_of(scenario), scenario.machine.capacity_bytes
     need = (capacity * np.asarray([[0.5], [0.99], [1.0]])).astype(np.int64)
     plain, full = step_time(scenario, partition), step_time(scenario, partition, need=need)
@@ -161,7 +161,7 @@ def test_memory_in_need_adds_one_line_and_keeps_the_sum() -> None:
     np.testing.assert_allclose(sum(full.parts.values()), full.step_seconds, rtol=1e-12)
     ratio = (full.step_seconds / plain.step_seconds).ravel()
     assert ratio[0] == pytest.approx(1)
-    assert 1.4 < ratio[1] < ratio[2] <= 1.8 + 1e-9
+    assert 1.2 < ratio[1] < ratio[2] <= 1.4 + 1e-9
 
 
 def test_every_term_says_something_of_its_own() -> None:
