@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from planner.web import format as text
@@ -25,6 +26,7 @@ class Side:
     option: Json
     request: Json
     provenance: Json
+    made: datetime
 
 
 @dataclass(frozen=True)

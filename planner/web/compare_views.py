@@ -23,8 +23,9 @@ _FEW_DIGITS = 5
 @require_safe
 @door(READ)
 def compare_page(request: HttpRequest, actor: Actor) -> HttpResponse:
-    """`?with=<plan>.<rank>` names a side, up to four of them."""
+    """`?with=<plan>.<rank>` names a side, up to four of them; the older plan first, so that changes read as such."""
     sides = [side for asked in request.GET.getlist("with")[:MOST] if (side := _side(actor, asked)) is not None]
+    sides.sort(key=lambda side: side.made)
     names = choices.accelerator_names()
     recent = [
         (f"{run.pk}.1", words.plan_title(json.loads(run.request)), str(run.pk)[:8])
@@ -52,4 +53,4 @@ def _of(run: PlanRun, rank: int) -> Side | None:
         return None
     href = reverse("web:plan", args=[run.pk]) if rank == 1 else reverse("web:plan-option", args=[run.pk, rank])
     name, known = f"Plan {str(run.pk)[:8]}, option {rank}", answer.get("provenance") or {}
-    return Side(name, href, option, json.loads(run.request), known)
+    return Side(name, href, option, json.loads(run.request), known, run.created_at)
