@@ -33,9 +33,11 @@ CUBLAS_WORKSPACE_BYTES = {"hopper": 32 * MIB, "older": 8_519_680}
 """Per handle and stream, inside the allocator. Source: pytorch#120925, pytorch#95668."""
 CUBLAS_WORKSPACE_FROM_CAPABILITY = 9.0
 
-LAZY_LOADING_FROM_CAPABILITY = 8.0
+OLD_SOFTWARE_BELOW_CAPABILITY = 8.0
+"""Runs on cards below are priced with the software of their time, the dearer one: CUDA before 11.7 loads every kernel,
+PyTorch 1 keeps zeroed gradients. Source: Hugging Face's single-GPU guide, fit part."""
 EAGER_CONTEXT_BYTES = 1300 * MIB
-"""The same with every kernel loaded at the start: CUDA before 11.7, the age of cards below compute capability 8.0.
+"""The same with every kernel loaded at the start.
 Source: pytorch#107667; Hugging Face's single-GPU guide (1,343 MB on a V100)."""
 CONTEXT_BYTES = 520 * MIB
 """CUDA context with lazy loading, outside the allocator. Source: 0.52 GiB on H100 (ml-engineering), 0.3 older."""

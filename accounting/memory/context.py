@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.facts.dtypes import itemsize, stored_bytes, tensor_constant_bytes
+from accounting.facts.frameworks import OLD_SOFTWARE_BELOW_CAPABILITY
 from accounting.memory.blocks import WHOLE_BASES, BlockBytes, block_bytes
 from accounting.memory.held import HeldTensors
 from accounting.memory.numerics import Numerics, numerics_of
@@ -46,6 +48,13 @@ class Context(HeldTensors):
     def __init__(self, scenario: Scenario, partition: Partition | None = None, shard_rank: Bytes | None = None) -> None:
         super().__init__(scenario, partition, shard_rank)
         self.numerics: Numerics = numerics_of(scenario.recipe)
+
+    @cached_property
+    def old_software(self) -> NDArray[np.bool_]:
+        """Whether the card is older than what PyTorch 2 and CUDA 11.7 were made for. [(N, 1)]"""
+        machine = self.scenario.machine
+        old = [_older(row.compute_capability) for row in machine.accelerators]
+        return np.array(old, dtype=np.bool_)[machine.accelerator_index]
 
     # --- frozen weights ------------------------------------------------------------------------------------------
 
@@ -210,3 +219,10 @@ class Context(HeldTensors):
         # An RMSNorm in plain 16 bit saves an fp32 copy, which does not share the checkpointed input.
         copies = architecture.norm == "rmsnorm" and not self.numerics.fused_norm and self.numerics.residual == 2
         return np.zeros_like(block.boundary) if copies else block.boundary
+
+
+def _older(capability: str | None) -> bool:
+    try:
+        return float(capability or "") < OLD_SOFTWARE_BELOW_CAPABILITY
+    except ValueError:
+        return False

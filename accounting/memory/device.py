@@ -16,7 +16,6 @@ from accounting.facts.frameworks import (
     DEEPSPEED,
     EAGER_CONTEXT_BYTES,
     EXPANDABLE_SLACK_FRACTION,
-    LAZY_LOADING_FROM_CAPABILITY,
     MODULES_SLACK_FRACTION,
     NCCL_FIRST_GROUP_BYTES,
     NCCL_NEXT_GROUP_BYTES,
@@ -167,18 +166,8 @@ def flat_step_buffers(context: Context, ledger: Ledger) -> Bytes:
 
 def _context_bytes(context: Context) -> Bytes:
     """Driver context of each candidate's card. [byte, (N, 1)]"""
-    machine = context.scenario.machine
-    sizes = [
-        EAGER_CONTEXT_BYTES if _loads_eagerly(row.compute_capability) else CONTEXT_BYTES for row in machine.accelerators
-    ]
-    return np.array(sizes, dtype=np.int64)[machine.accelerator_index]
-
-
-def _loads_eagerly(capability: str | None) -> bool:
-    try:
-        return float(capability or "") < LAZY_LOADING_FROM_CAPABILITY
-    except ValueError:
-        return False
+    sizes: Bytes = np.where(context.old_software, EAGER_CONTEXT_BYTES, CONTEXT_BYTES)
+    return sizes
 
 
 def communicator_groups(context: Context) -> Bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from accounting.facts.dtypes import itemsize
 from accounting.ledger import (
@@ -145,9 +146,14 @@ def _bf16_optimizer(context: Context) -> ByMoment:
     return {moment: buffer + growing.get(moment, 0) for moment in always(0)}
 
 
+def _zeroed(context: Context) -> NDArray[np.bool_]:
+    """Where gradients of the last step are filled with zeros and kept: PyTorch 1 on cards of its time. [(N, 1)]"""
+    return context.old_software & (context.recipe.engine is Engine.DDP)
+
+
 def _growing(context: Context, final: Bytes, between: Bytes) -> ByMoment:
     """Gradients appear from the last block to the first; from the second micro-batch on, `between` is there before."""
-    accumulates = context.layout.micro_batches > 1
+    accumulates = (context.layout.micro_batches > 1) | _zeroed(context)
     share = np.maximum(context.trainable_elements, 1)
     head = final * context.head_elements // share if context.recipe.engine not in FSDP else context.zero
     # Under adapters a unit's frozen tensors get no gradient: its share is at most all there is.

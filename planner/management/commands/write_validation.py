@@ -1,4 +1,4 @@
-"""write_validation: docs/validation.md anew, from the truth that lies beside the tests."""
+"""write_validation: docs/validation.md with its figures anew, from the truth that lies beside the tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             truth = import_module("tests.truth.page")
+            runs = import_module("tests.truth.runs")
         except ModuleNotFoundError as error:
             raise CommandError(f"the tests are not installed here, and the truth lies beside them: {error}") from error
-        truth.PAGE.write_text(truth.page(), encoding="utf-8")
+        truth.write(list(runs.predicted(runs.published())))
         self.stdout.write(str(truth.PAGE))
