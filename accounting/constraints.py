@@ -336,6 +336,16 @@ RULES: tuple[Rule, ...] = (
         broken=lambda recipe, layout: (recipe.engine is Engine.DEEPSPEED) & (recipe.zero_stage > 1) & (layout.pp > 1),
     ),
     Rule(
+        # Source: Megatron-LM, user guide of Megatron FSDP (tensor, expert and context parallelism) and its issue 1455.
+        key="pipeline_with_sharded_gradients",
+        field="/sharding/zero_stage",
+        reads=(*_ENGINE, "/parallelism/pp"),
+        reason="engine_unsupported",
+        message="Megatron's FSDP (stages 2 and 3) goes with tensor, context and expert parallelism and with no "
+        "pipeline; pp={pp} and stage {stage} exclude each other, stage 1 is its distributed optimizer",
+        broken=lambda recipe, layout: (recipe.engine is Engine.MEGATRON) & (recipe.zero_stage > 1) & (layout.pp > 1),
+    ),
+    Rule(
         key="precision_unsupported",
         field="/precision",
         reads=(*_ENGINE, "/precision"),

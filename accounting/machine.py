@@ -159,7 +159,7 @@ def machine_columns(tables: Tables, choice: Choice, compute: str) -> Machine:
         intra_bandwidth=intra,
         inter_bandwidth=_floats(row.inter_bytes_per_second_total if row else None for row in nodes)[node],
         pcie_bandwidth=pcie,
-        usd_per_device_hour=_price(tables.offers, offer, choice.count),
+        usd_per_device_hour=price_per_device(tables.offers, offer, choice.count),
     )
 
 
@@ -173,7 +173,8 @@ def single_machine(
     return machine_columns(tables, choice, compute)
 
 
-def _price(offers: tuple[Offer | None, ...], index: NDArray[np.int64], count: Bytes) -> NDArray[np.float64]:
+def price_per_device(offers: tuple[Offer | None, ...], index: NDArray[np.int64], count: Bytes) -> NDArray[np.float64]:
+    """Price of an hour spread over the devices used, whole instances billed; NaN without an offer. [USD, (N, 1)]"""
     size = _whole(row.accelerator_count if row else 1 for row in offers)[index]
     price = _floats(row.usd_per_hour if row else None for row in offers)[index]
     return np.asarray(ceil_div(count, size) * price / count, dtype=np.float64)

@@ -21,7 +21,7 @@ from planner.requests.notes import Notes
 from planner.requests.optimizers import Chosen, read_optimizer
 from planner.requests.plan_tables import CONSTRAINTS, GOODPUT, HARDWARE, PLAN, SEARCH, WORKLOAD
 from planner.requests.precisions import read_precision
-from planner.requests.recipe import read_offload, read_recompute
+from planner.requests.recipe import read_adapter, read_offload, read_recompute
 from planner.search.problem import Constraints, Goodput, PlanProblem, Pool
 
 REAL_ENGINES = tuple(engine for engine in Engine if engine is not Engine.IDEAL)
@@ -72,6 +72,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         recomputes=_each(search, "recompute", lambda entry, pointer: read_recompute(entry, f"/search{pointer}", notes)),
         offloads=_each(search, "offload", lambda entry, pointer: _offload(entry, f"/search{pointer}", notes)),
         attention=Attention(request["attention"]),
+        adapter=read_adapter(given.get("adapter"), {}, model, notes),
         counts=_axis(hardware["counts"]),
         max_count=hardware["max_count"],
         min_count=hardware["min_count"],

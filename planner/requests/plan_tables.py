@@ -5,6 +5,7 @@ from __future__ import annotations
 from accounting.vocabulary import Attention, Engine
 from planner.requests.fields import Either, Kind, Member, Number, Record, Sequence, Text, Whole, Word
 from planner.requests.tables import (
+    ADAPTER,
     MAX_MICRO_BATCH,
     MAX_SEQUENCE,
     MAX_STAGES,
@@ -99,6 +100,7 @@ PLAN = Record(
         "precisions": Member(_any_of(PRECISION, 16), default=["bf16-mixed"], help="empty: any preset"),
         "engines": Member(_any_of(Word(tuple(Engine)), 6), default=[], help="empty: any real engine"),
         "attention": Member(Word(tuple(Attention)), default="flash"),
+        "adapter": Member(ADAPTER, nullable=True, help="null: all weights train"),
         "search": Member(SEARCH),
         "constraints": Member(CONSTRAINTS),
         "goodput": Member(GOODPUT),

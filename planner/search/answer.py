@@ -17,6 +17,7 @@ from planner.search.machines import price_age_days
 from planner.search.points import points
 from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate, Ranking, nearest_misses
+from planner.search.recipes import substituted
 from planner.search.scan import Cancelled
 
 MEMORY_SUMMARY = (
@@ -88,7 +89,7 @@ def plan_answer(problem: PlanProblem, found: Found, cancelled: Cancelled) -> dic
         **_reasons(problem, found, shown, misses, cancelled),
         "rejections": {reason: found.rejected[reason] for reason in sorted(found.rejected)},
         "nearest_misses": [miss(problem, reason, one) for reason, one in misses],
-        "assumptions": list(problem.assumptions),
+        "assumptions": [*problem.assumptions, *substituted(problem)],
         "warnings": [*problem.warnings, *price_warnings(candidates, problem.as_of), *_kind_warnings(candidates)],
         "search": {"candidates": found.candidates, "feasible": found.feasible_count},
         "provenance": {

@@ -15,7 +15,7 @@ from accounting.facts.refusals import eight_bit_adamw
 from accounting.implementation import keeps_code
 from accounting.model import Adapter
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
-from accounting.vocabulary import Engine, Place, RecomputeMode
+from accounting.vocabulary import Engine, Place, RecomputeMode, Schedule
 from planner.search.machines import machine_choices
 from planner.search.pricing import cost_of
 from planner.search.problem import PlanProblem
@@ -24,6 +24,7 @@ from planner.search.scan import Cancelled, scan
 
 Edit = Callable[[Scenario], Scenario]
 PRICE_SWING = 0.2
+WHOLE_BASES = ("fp32", "bf16", "fp16")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,16 @@ def outcome(problem: PlanProblem, scenario: Scenario) -> Outcome:
 def what_if(problem: PlanProblem, base: Outcome, rival_usd: float) -> list[dict[str, Any]]:
     """Each change to the best option: bytes, hours and dollars against it, whether it fits, whether it stays the best.
 
+    `estimate` is the changed request, null where a request cannot say the change.
+
     `rival_usd`: dollars above which another price would win, infinite where there is none. `still_best` is null where
     the change would move the others too.
     """
     scenario = base.estimate.scenario
     rows = [_changed(problem, base, name, edit(scenario)) for name, edit in edits(scenario)]
+    if int(scenario.layout.count[0, 0]) > 1:
+        # No request has other links than its machine: this row has no estimate.
+        rows.append(_changed(problem, base, "Links at half speed", _half_links(scenario)) | {"estimate": None})
     if np.isfinite(base.usd):
         for word, factor in (("+", 1 + PRICE_SWING), ("\u2212", 1 - PRICE_SWING)):
             usd = base.usd * factor
@@ -82,6 +88,7 @@ def what_if(problem: PlanProblem, base: Outcome, rival_usd: float) -> list[dict[
                     "usd": usd - base.usd,
                     "fits": base.fits,
                     "still_best": None if problem.objective != "cost" else usd <= rival_usd,
+                    "estimate": None,
                 }
             )
     return rows
@@ -97,6 +104,7 @@ def _changed(problem: PlanProblem, base: Outcome, name: str, scenario: Scenario)
         "usd": _difference(changed.usd, base.usd) if fits else None,
         "fits": fits,
         "still_best": None,
+        "estimate": problem.write_request(scenario, 0),
     }
 
 
@@ -115,11 +123,16 @@ def edits(scenario: Scenario) -> Iterator[tuple[str, Edit]]:
         yield "Full recompute", _recipe(recompute=Recompute(mode=RecomputeMode.FULL))
     else:
         yield "No recompute", _recipe(recompute=Recompute(mode=RecomputeMode.NONE))
-    if int(scenario.layout.micro_batches[0, 0]) % 2 == 0:
+    if _halves(scenario):
         yield "Micro-batch × 2", _double_micro_batch
     yield "Sequence × 2", _double_sequence
-    if int(scenario.layout.count[0, 0]) > 1:
-        yield "Links at half speed", _half_links
+
+
+def _halves(scenario: Scenario) -> bool:
+    """Whether half as many micro-batches are a whole number of them, and of rounds where the schedule interleaves."""
+    layout = scenario.layout
+    rounds = int(layout.pp[0, 0]) if scenario.recipe.schedule is Schedule.INTERLEAVED else 1
+    return int(layout.micro_batches[0, 0]) % (2 * rounds) == 0
 
 
 def replace_recipe(recipe: Recipe, **changes: Any) -> Recipe:
@@ -141,7 +154,7 @@ def _double_micro_batch(scenario: Scenario) -> Scenario:
 def _double_sequence(scenario: Scenario) -> Scenario:
     """The same tokens a step where the accumulation is even, else twice as many."""
     layout = scenario.layout
-    even = int(layout.micro_batches[0, 0]) % 2 == 0
+    even = _halves(scenario)
     batches = layout.micro_batches // 2 if even else layout.micro_batches
     return replace(scenario, layout=replace(layout, sequence_length=layout.sequence_length * 2, micro_batches=batches))
 
@@ -190,13 +203,22 @@ def variants(problem: PlanProblem) -> Iterator[tuple[str, PlanProblem]]:
 
 
 def _adapters(base: PlanProblem) -> Iterator[tuple[str, PlanProblem]]:
-    if base.model.architecture is None or base.adapter is not None:
+    if base.model.architecture is None:
+        return
+    if base.adapter is not None:
+        if base.adapter.base_dtype in WHOLE_BASES and base.adapter.method == "lora":
+            low = replace(base.adapter, method="qlora", base_dtype="nf4")
+            yield f"QLoRA, rank {low.rank}, instead of LoRA", replace(base, adapter=low, engines=_fsdp(base))
         return
     lora = Adapter(method="lora", rank=16, targets="all-linear", base_dtype="bf16")
     qlora = Adapter(method="qlora", rank=16, targets="all-linear", base_dtype="nf4")
-    fsdp = tuple(engine for engine in base.engines if engine in (Engine.FSDP1, Engine.FSDP2)) or (Engine.FSDP2,)
     yield "LoRA, rank 16, instead of all weights", replace(base, adapter=lora)
-    yield "QLoRA, rank 16, instead of all weights", replace(base, adapter=qlora, engines=fsdp, zero_stages=(3,))
+    yield "QLoRA, rank 16, instead of all weights", replace(base, adapter=qlora, engines=_fsdp(base), zero_stages=(3,))
+
+
+def _fsdp(base: PlanProblem) -> tuple[Engine, ...]:
+    """The engines asked for that shard 4-bit weights."""
+    return tuple(engine for engine in base.engines if engine in (Engine.FSDP1, Engine.FSDP2)) or (Engine.FSDP2,)
 
 
 def larger(problem: PlanProblem) -> Iterator[tuple[str, PlanProblem]]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from accounting.catalog import Offer
-from accounting.units import GIB
+from accounting.units import GIB, MIB
 from planner.search.found import Found
 from planner.search.machines import price_age_days
 from planner.search.problem import PlanProblem
@@ -21,6 +21,7 @@ STALE_DAYS = 180
 """A price older than the first is said to be; older than the second, the reader is told to refresh it."""
 
 
+LIMITS = ("budget", "deadline")
 LINKS_BIND = 0.25
 """Share of a step spent waiting for links from which they, and not the arithmetic, are worth improving."""
 
@@ -60,11 +61,9 @@ def why_not(
     problem: PlanProblem, found: Found, best: Candidate, misses: list[tuple[str, Candidate]]
 ) -> list[dict[str, Any]]:
     """Cheaper or faster ones and what rules them out; unpriced ones in the open."""
-    lines: list[dict[str, Any]] = []
-    for reason, one in misses:
-        cheaper = np.isfinite(one.total) and one.total < best.total
-        if reason != "memory" or cheaper:
-            lines.append({"kind": "no", "text": missed_by(problem, reason, one)})
+    better = [(reason, one) for reason in LIMITS for one in better_but_for(found, reason, best, problem.objective)]
+    better += [(reason, one) for reason, one in misses if reason == "memory" and one.total < best.total]
+    lines: list[dict[str, Any]] = [{"kind": "no", "text": missed_by(problem, reason, one)} for reason, one in better]
     unpriced = found.rejected["price_unknown"]
     if unpriced:
         lines.append({"kind": "unknown", "text": f"{unpriced:,} candidates have no price and were left out."})
@@ -81,7 +80,12 @@ def missed_by(problem: PlanProblem, reason: str, one: Candidate) -> str:
     if reason == "budget" and limits.budget_usd is not None:
         over = one.usd - limits.budget_usd
         return f"{named(one)} takes {one.hours:,.1f} h but costs ${one.usd:,.2f}: ${over:,.2f} over the budget."
-    return f"{named(one)} {cost} but is {one.over_bytes / GIB:,.1f} GiB over the limit of each device."
+    return f"{named(one)} {cost} but is {size(one.over_bytes)} over the limit of each device."
+
+
+def size(amount: int) -> str:
+    """Bytes in GiB, or in MiB where that would read 0.0."""
+    return f"{amount / GIB:,.1f} GiB" if amount >= GIB // 10 else f"{max(amount / MIB, 0.1):,.1f} MiB"
 
 
 def faster(fastest: Candidate | None, best: Candidate) -> list[dict[str, Any]]:

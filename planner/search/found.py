@@ -13,7 +13,7 @@ from planner.search.sites import Fleet, Whole
 
 NEAREST = 3
 """Near misses shown of each kind."""
-AFTER_MEMORY = ("slower", "time_unknown", "throughput", "price_unknown", "price_stale", "deadline", "budget")
+AFTER_MEMORY = ("slower", "time_unknown", "throughput", "deadline", "budget")
 """Gates behind memory."""
 MOST_HELD = 65_536
 """Feasible rows held before those that nothing can want are let go."""
@@ -36,7 +36,7 @@ class Found:
     spared: int = 0
     """Candidates that a bound ruled out before they were evaluated."""
     _over: dict[int, int] = field(default_factory=dict)
-    """Place → least bytes over the limit, of the closest places."""
+    """Device and count → least bytes over the limit, of the closest ones."""
     _pace: dict[int, float] = field(default_factory=dict)
     """Place → pace of its fastest feasible candidate."""
 
@@ -55,9 +55,13 @@ class Found:
         """Bytes over the limit beyond which a candidate is no near miss any more; infinite where any may be one."""
         return max(self._over.values()) if self.prune and len(self._over) == NEAREST else np.inf
 
+    def devices(self, here: Candidates) -> Whole:
+        """A code of (device, count), whatever the node and the price. [(N,)]"""
+        return self.fleet.accelerator[here.machine] * np.int64(1 << 32) + here.count
+
     def missed(self, here: Candidates) -> None:
-        """Take note of candidates that do not fit, one a place."""
-        for place, over in zip(here.place.tolist(), here.over.tolist(), strict=True):
+        """Take note of candidates that do not fit."""
+        for place, over in zip(self.devices(here).tolist(), here.over.tolist(), strict=True):
             self._over[place] = min(over, self._over.get(place, over))
         closest = sorted(self._over.items(), key=lambda item: item[1])[:NEAREST]
         self._over = dict(closest)

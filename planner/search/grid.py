@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from accounting.scenario import Layout, Recipe, column
 from accounting.vocabulary import Engine, Schedule
 from planner.search.problem import PlanProblem
+from planner.search.recipes import pipelines
 from planner.search.sites import Sites, Whole
 
 POWERS = (1, 2, 4, 8, 16, 32, 64)
 TENSOR_PARALLEL_ENGINES = (Engine.FSDP2, Engine.MEGATRON, Engine.IDEAL)
-PIPELINE_ENGINES = (Engine.MEGATRON, Engine.IDEAL)
 LONG_SEQUENCE = 32_768
 """From here on the search also splits the sequence where the request leaves that open."""
 LARGEST_AUTOMATIC_MICRO_BATCH = 32
@@ -90,7 +90,8 @@ def axes_of(problem: PlanProblem, recipe: Recipe, sites: Sites) -> Axes:
     moe = architecture.moe if architecture else None
     widest = min(int(sites.domain.max(initial=1)), LARGEST_AUTOMATIC_TENSOR_DEGREE)
     tensor = tuple(power for power in POWERS if power <= widest) if engine in TENSOR_PARALLEL_ENGINES else (1,)
-    deepest = LARGEST_AUTOMATIC_STAGES if engine in PIPELINE_ENGINES and architecture is not None else 1
+    deep = pipelines(engine, recipe.zero_stage) and architecture is not None
+    deepest = LARGEST_AUTOMATIC_STAGES if deep else 1
     pipeline = tuple(power for power in POWERS if power <= deepest)
     long = problem.sequence_length >= LONG_SEQUENCE and engine in TENSOR_PARALLEL_ENGINES and architecture is not None
     context = POWERS[:4] if long else (1,)

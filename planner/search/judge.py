@@ -1,8 +1,8 @@
 """One recipe's way through the gates, a batch of layouts at a time.
 
-Order of the gates: engine, degrees, domain, the rules of accounting.constraints, batch, memory size known, memory, host
-memory, slower than another layout of its place, speed known, throughput, price, deadline, budget. A candidate is
-counted at the first it does not pass.
+Order of the gates: engine, degrees, domain, the rules of accounting.constraints, batch, memory size known, price known
+where one is needed, memory, host memory, slower than another layout of its place, speed known, throughput, deadline,
+budget. A candidate is counted at the first it does not pass.
 """
 
 from __future__ import annotations
@@ -67,6 +67,9 @@ class Judge:
         weight = self.sites.weight[batch.site]
         self.found.candidates += sum(batch.rejected.values()) + int(weight.sum())
         good = self._by_rules(batch, weight)
+        for reason, machines in self.sites.barred.items():
+            self.found.reject(reason, int(machines[batch.site[good]].sum()))
+        good = good[self.sites.open[batch.site[good]] > 0]
         if not len(good):
             return
         layout, site = batch.layout.take(good), batch.site[good]
@@ -106,31 +109,27 @@ class Judge:
         if not self.found.prune:
             return np.arange(len(site), dtype=np.int64)
         limits = self.problem.constraints
-        largest, known = self.sites.largest(self.found.fleet.capacity)
-        over = standing.floor_bytes(upper=limits.risk == "upper") - limit_bytes(largest, limits.memory_headroom)[site]
-        hopeless = (known[site] > 0) & (over > 0) & (over > self.found.near)
-        lost = site[hopeless]
-        self.found.reject("memory", int(known[lost].sum()))
-        self.found.reject("memory_unknown", int((self.sites.weight - known)[lost].sum()))
-        self.found.spared += int(self.sites.weight[lost].sum())
+        limit = limit_bytes(self.sites.largest, limits.memory_headroom)[site]
+        over = standing.floor_bytes(upper=limits.risk == "upper") - limit
+        hopeless = (over > 0) & (over > self.found.near)
+        lost = int(self.sites.open[site[hopeless]].sum())
+        self.found.reject("memory", lost)
+        self.found.spared += lost
         return np.flatnonzero(~hopeless)
 
     def _on_machines(self, layout: Layout, site: Whole, standing: Standing) -> None:
         needs = self._needs(layout, site, standing)
         fleet = self.found.fleet
         row, machine = self.sites.expand(site)
-        capacity = fleet.capacity[machine]
-        unknown = capacity < 0
-        self.found.reject("memory_unknown", int(unknown.sum()))
-        limit = limit_bytes(capacity, self.problem.constraints.memory_headroom)
+        limit = limit_bytes(fleet.capacity[machine], self.problem.constraints.memory_headroom)
         over = needs.need[row] - limit
-        missed = np.flatnonzero(~unknown & (over > 0))
+        missed = np.flatnonzero(over > 0)
         self.found.reject("memory", len(missed))
         if len(missed):
             big = self._untimed(layout, row[missed], machine[missed], needs, limit[missed])
             self._near(self.big, big, "over")
             self.found.missed(self.big[-1])
-        fitting = np.flatnonzero(~unknown & (over <= 0))
+        fitting = np.flatnonzero(over <= 0)
         row, machine, limit = row[fitting], machine[fitting], limit[fitting]
         hosted = np.flatnonzero(~self._short_of_host_memory(needs.host[row], machine, layout.count[row, 0]))
         for start in range(0, len(hosted), CELLS):
@@ -178,8 +177,6 @@ class Judge:
         here = self._pass(here, np.isfinite(here.step_seconds), "time_unknown")
         if limits.min_tokens_per_second is not None:
             here = self._pass(here, here.tokens_per_second >= limits.min_tokens_per_second, "throughput")
-        if self.problem.objective == "cost" or limits.budget_usd is not None:
-            here = self._priced_only(here)
         if limits.deadline_hours is not None and self.problem.tokens is not None:
             late = here.hours > limits.deadline_hours
             self._near(self.late, here.take(np.flatnonzero(late)), "hours")
@@ -202,16 +199,6 @@ class Judge:
         if len(held) > MOST_PARTS:
             every = joined(held)
             held[:] = [closest(every, getattr(every, name), MOST_NEAR)]
-
-    def _priced_only(self, here: Candidates) -> Candidates:
-        priced_rows = np.isfinite(here.usd_per_hour)
-        if priced_rows.all():
-            return here
-        machines = self.found.machines
-        for index in np.unique(here.machine[~priced_rows]):
-            lost = int((~priced_rows & (here.machine == index)).sum())
-            self.found.reject(machines[index].no_price, lost)
-        return here.take(np.flatnonzero(priced_rows))
 
     def _pass(self, here: Candidates, good: NDArray[np.bool_], reason: str) -> Candidates:
         self.found.reject(reason, int((~good).sum()))

@@ -141,29 +141,32 @@ def closest_places(found: Found, reason: str) -> tuple[Ranking, Whole]:
     kept, distance = MISSES[reason]
     ranking = Ranking(getattr(found, kept), found.fleet, "cost")
     place = ranking.columns["place"].astype(np.int64)
-    nearest = first_of_each(place, order_of([ranking.columns[distance]]))
+    nearest = first_of_each(place, order_of([ranking.columns[distance], found.fleet.price[place >> 32]]))
     if reason != "memory":
         nearest = nearest[~np.isin(place[nearest], np.array(sorted(found.feasible_places()), dtype=np.int64))]
     return ranking, nearest
 
 
-def better_but_for(found: Found, reason: str, best: Candidate, objective: str) -> bool:
-    """Whether something of another place would come before the best but for a limit on hours or dollars."""
+def better_but_for(found: Found, reason: str, best: Candidate, objective: str) -> list[Candidate]:
+    """What of other places would come before the best but for a limit on hours or dollars, nearest to it first."""
     ranking, nearest = closest_places(found, reason)
     name = {"cost": "total", "time": "hours", "devices": "count"}[objective]
     limit = {"cost": best.total, "time": best.hours, "devices": best.count}[objective]
-    return bool((ranking.columns[name][nearest] < limit).any())
+    better = nearest[ranking.columns[name][nearest] < limit]
+    return [ranking.candidate(int(row)) for row in better[:NEAREST]]
 
 
 def nearest_misses(problem: PlanProblem, found: Found) -> list[tuple[str, Candidate]]:
-    """(reason, candidate): those that came furthest first: over budget, too late, then too big; one per place.
+    """(reason, candidate): those that came furthest first: over budget, too late, then too big; one a device and count.
 
     Nothing is late or dear of note at a place that has a feasible layout: that one is both faster and cheaper.
     """
     misses: list[tuple[str, Candidate]] = []
     for reason in MISSES:
         ranking, nearest = closest_places(found, reason)
-        for row in nearest[:NEAREST]:
+        # Many prices of the same devices miss by the same: one stands for all of them, the cheapest.
+        code = np.concatenate([found.devices(group) for group in ranking.groups]) if ranking.groups else nearest
+        for row in first_of_each(code, nearest)[:NEAREST]:
             one = ranking.candidate(int(row))
             timed = priced(problem, found.fleet, one.source.take(np.array([one.index])))
             misses.append((reason, Candidate(timed, 0, found.fleet)))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from accounting.constraints import STAGES
+from accounting.facts.precisions import PRESETS, Precision
 from accounting.facts.refusals import refusal_of
 from accounting.scenario import Recipe
 from accounting.vocabulary import Engine, Place, Schedule
 from planner.search.problem import PlanProblem
 
-PIPELINE_ENGINES = (Engine.MEGATRON, Engine.IDEAL)
 NVME_ENGINES = (Engine.DEEPSPEED, Engine.IDEAL)
 QUANTISED_BASES = frozenset({"nf4", "int8", "gptq-int4"})
+MEGATRON_FORM = {"bf16-mixed": "bf16-master-fp32grad", "fp16-mixed": "fp16-master"}
 WHOLE_SHARDING = 3
 """ZeRO stage at which parameters are sharded too."""
 
@@ -21,11 +22,11 @@ def recipes(problem: PlanProblem) -> Iterator[Recipe]:
     """Every combination of engine, stage, precision, optimizer, recompute, offload and schedule, in a fixed order."""
     for engine in problem.engines:
         for stage in problem.zero_stages:
-            for precision in problem.precisions:
+            for precision in precisions(problem, engine):
                 for optimizer, options in problem.optimizers:
                     for recompute in problem.recomputes:
                         for offload in problem.offloads:
-                            for schedule in schedules(problem, engine):
+                            for schedule in schedules(problem, engine, stage):
                                 yield Recipe(
                                     model=problem.model,
                                     engine=engine,
@@ -44,12 +45,37 @@ def recipes(problem: PlanProblem) -> Iterator[Recipe]:
                                 )
 
 
-def schedules(problem: PlanProblem, engine: Engine) -> tuple[Schedule, ...]:
+def precisions(problem: PlanProblem, engine: Engine) -> tuple[Precision, ...]:
+    """The precisions asked for, each once, in the engine's own form: autocast's sixteen bits are Megatron's own ones.
+
+    Both compute in 16 bits and step on fp32 weights; Megatron keeps the 16-bit ones too. Source: Megatron-LM,
+    float16_module and the mixed-precision optimizer.
+    """
+    if engine is not Engine.MEGATRON:
+        return problem.precisions
+    own = (PRESETS[MEGATRON_FORM.get(one.name, one.name)] if one.name in PRESETS else one for one in problem.precisions)
+    return tuple(dict.fromkeys(own))
+
+
+def substituted(problem: PlanProblem) -> list[str]:
+    """What stands for a precision under an engine that does not have it, in words."""
+    if Engine.MEGATRON not in problem.engines:
+        return []
+    names = [one.name for one in problem.precisions if one.name in MEGATRON_FORM]
+    return [f"precision: under Megatron {name} is {MEGATRON_FORM[name]}, its own form of it" for name in names]
+
+
+def schedules(problem: PlanProblem, engine: Engine, stage: int) -> tuple[Schedule, ...]:
     """1F1B, and interleaved where the engine has virtual stages and the request leaves pipelines open."""
     deep = problem.pp is None or max(problem.pp) > 1
-    if engine in PIPELINE_ENGINES and deep and problem.model.architecture is not None:
+    if pipelines(engine, stage) and deep and problem.model.architecture is not None:
         return (Schedule.ONE_F_ONE_B, Schedule.INTERLEAVED)
     return (Schedule.ONE_F_ONE_B,)
+
+
+def pipelines(engine: Engine, stage: int) -> bool:
+    """Whether an engine has a pipeline at a stage: DeepSpeed's is no part of the search, Megatron's FSDP has none."""
+    return engine is Engine.IDEAL or (engine is Engine.MEGATRON and stage <= 1)
 
 
 def _no_autocast(recipe: Recipe) -> bool:
@@ -59,11 +85,15 @@ def _no_autocast(recipe: Recipe) -> bool:
 
 
 def _no_quantised_base(recipe: Recipe) -> bool:
-    """ZeRO-3 does not shard a quantised base, and Megatron has none."""
+    """DeepSpeed's ZeRO-3 does not shard a quantised base."""
     if recipe.adapter is None or recipe.adapter.base_dtype not in QUANTISED_BASES:
         return False
-    whole = recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == WHOLE_SHARDING
-    return whole or recipe.engine is Engine.MEGATRON
+    return recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == WHOLE_SHARDING
+
+
+def _no_adapter(recipe: Recipe) -> bool:
+    """Megatron's own pretraining trains all weights: no launch file of it has an adapter, so no plan proposes one."""
+    return recipe.adapter is not None and recipe.engine is Engine.MEGATRON
 
 
 def _steps_other_dtypes(recipe: Recipe) -> bool:
@@ -74,6 +104,7 @@ def _steps_other_dtypes(recipe: Recipe) -> bool:
 REFUSALS: tuple[tuple[str, Callable[[Recipe], bool]], ...] = (
     ("engine_unsupported", lambda recipe: recipe.zero_stage not in STAGES[recipe.engine]),
     ("engine_unsupported", _no_autocast),
+    ("engine_unsupported", _no_adapter),
     ("engine_unsupported", _no_quantised_base),
     (
         "engine_unsupported",

@@ -9,11 +9,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from accounting.scenario import Recipe
 from accounting.vocabulary import Engine, Schedule
 from planner.search.candidates import joined
 from planner.search.found import MOST_HELD, Found
-from planner.search.grid import combinations, layouts, unsharded
+from planner.search.grid import Axes, axes_of, combinations, layouts, unsharded
 from planner.search.judge import Judge
 from planner.search.machines import machine_choices
 from planner.search.problem import PlanProblem
@@ -65,15 +64,13 @@ def scan(problem: PlanProblem, progress: Progress, cancelled: Cancelled, *, prun
 
 
 def _families(judges: list[Judge]) -> list[list[Judge]]:
-    """Judges by the layouts they try: engine, schedule, and whether data-parallel ranks are copies or shards."""
-    families: dict[tuple[Engine, Schedule, bool], list[Judge]] = {}
+    """Judges by the layouts they try: engine, schedule, axes, and whether data-parallel ranks are copies or shards."""
+    families: dict[tuple[Engine, Schedule, Axes, bool], list[Judge]] = {}
     for judge in judges:
-        families.setdefault(_family(judge.recipe), []).append(judge)
+        recipe = judge.recipe
+        axes = axes_of(judge.problem, recipe, judge.sites)
+        families.setdefault((recipe.engine, recipe.schedule, axes, unsharded(recipe)), []).append(judge)
     return list(families.values())
-
-
-def _family(recipe: Recipe) -> tuple[Engine, Schedule, bool]:
-    return recipe.engine, recipe.schedule, unsharded(recipe)
 
 
 def _let_go(judges: list[Judge]) -> None:

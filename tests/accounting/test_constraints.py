@@ -77,6 +77,7 @@ CASES: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("stage_unsupported", "/sharding/zero_stage", {"engine": Engine.DDP}, {}),
     ("nothing_sharded", "/parallelism/dp_shard", {"engine": Engine.DDP, "zero_stage": 0}, {"dp_shard": 2}),
     ("pipeline_with_sharded_gradients", "/sharding/zero_stage", {"engine": Engine.DEEPSPEED}, {"pp": 2}),
+    ("pipeline_with_sharded_gradients", "/sharding/zero_stage", MEGATRON_FSDP, {"pp": 2}),
     ("precision_unsupported", "/precision", MEGATRON_FSDP, {}),
     (
         "step_in_backward_with_accumulation",

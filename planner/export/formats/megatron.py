@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from accounting.model import Architecture
+from accounting.partition import partition_of
 from accounting.vocabulary import Attention, Engine, Place, RecomputeMode
 from planner.export.base import Format, Launch, NotExportable, commented
 from planner.export.texts import flags, shell_line
@@ -15,11 +16,12 @@ MASTER = ("bf16-master", "bf16-master-fp32grad", "bf16-mixed", "fp16-master", "f
 
 
 def write(launch: Launch) -> str:
-    """The arguments as lines; `$(grep -v '^#' FILE)` gives them to the shell."""
+    """The arguments as lines, quoted as a shell and xargs read them."""
     words = arguments(launch)
     lines = [shell_line(line) for line in _lines(words)]
     usage = (
-        f"Megatron-LM {RELEASE}: torchrun … pretrain_gpt.py $(grep -v '^#' FILE), with your data, tokenizer and rates."
+        f"Megatron-LM {RELEASE}: grep -v '^#' FILE | xargs torchrun … pretrain_gpt.py, with your data, tokenizer and "
+        "rates."
     )
     return commented([*launch.comment(), usage]) + "\n".join(lines) + "\n"
 
@@ -102,6 +104,7 @@ def layout(launch: Launch) -> Arguments:
         found["expert-tensor-parallel-size"] = launch.degree("etp")
     if launch.degree("vpp") > 1:
         found["num-virtual-stages-per-pipeline-rank"] = launch.degree("vpp")
+    found |= _uneven(launch)
     stage = launch.recipe.zero_stage
     if launch.recipe.engine is not Engine.MEGATRON and launch.degree("dp_replicate") > 1 and stage > 0:
         raise NotExportable("this file shards over all data-parallel ranks, and the option keeps one copy a node")
@@ -109,6 +112,18 @@ def layout(launch: Launch) -> Arguments:
     if stage in STRATEGIES:
         found |= {"use-megatron-fsdp": True, "data-parallel-sharding-strategy": STRATEGIES[stage]}
     return found
+
+
+def _uneven(launch: Launch) -> Arguments:
+    """Where layers do not share evenly into stages: the stages one by one, with the embedding and the loss at the ends.
+
+    Source: Megatron-Core's pipeline layout (E embedding, t decoder layer, L loss, | between stages).
+    """
+    stages = partition_of(launch.scenario).layers[0]
+    if len(set(stages.tolist())) == 1:
+        return {}
+    layout = "|".join(f"t*{layers}" for layers in stages.tolist())
+    return {"pipeline-model-parallel-layout": f"E{layout}L"}
 
 
 def precision(launch: Launch) -> Arguments:

@@ -26,9 +26,10 @@ from tests.planner.export.samples import (
     deepspeed_option,
     fsdp_option,
     megatron_option,
+    option_of,
     text_of,
 )
-from tests.planner.requests.samples import CONTEXT
+from tests.planner.requests.samples import CONTEXT, LLAMA
 
 NAMES = Path(__file__).with_name("argument_names.json")
 SCHEMAS = Path(__file__).with_name("schemas")
@@ -173,6 +174,21 @@ def test_megatron_arguments_are_known_words(megatron: dict[str, Any]) -> None:
     assert "--use-megatron-fsdp" not in values
     steps = -(-TOKENS // (16 * 4096))
     assert values["--train-samples"] == str(steps * 16)
+
+
+def test_uneven_stages_are_listed_for_megatron() -> None:
+    option = option_of(
+        ("/model", {"config": {**LLAMA, "num_hidden_layers": 30}}),
+        ("/hardware", {"accelerators": ["h100-sxm5-80gb"], "providers": ["aws"], "min_count": 8, "max_count": 8}),
+        ("/engines", ["megatron"]),
+        ("/search", {"zero_stages": [1], "tp": [2], "pp": [4], "recompute": ["full"]}),
+    )
+    assert option["estimate"]["precision"] == "bf16-master-fp32grad"
+    values = megatron_values(text_of("megatron", option))
+    stages = re.fullmatch(r"Et\*(\d+)\|t\*(\d+)\|t\*(\d+)\|t\*(\d+)L", values["--pipeline-model-parallel-layout"])
+    assert stages is not None
+    assert sum(int(layers) for layers in stages.groups()) == 30
+    assert "--pipeline-model-parallel-layout" not in megatron_values(text_of("megatron", megatron_option()))
 
 
 @pytest.mark.parametrize("key", ["accelerate-fsdp", "accelerate-deepspeed"])

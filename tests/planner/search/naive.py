@@ -23,6 +23,7 @@ from planner.requests import read_estimate
 from planner.requests.echo import offer_request
 from planner.search.machines import MachineChoice, counts
 from planner.search.problem import PlanProblem
+from planner.search.recipes import MEGATRON_FORM
 from tests.planner.requests.samples import CONTEXT
 
 Row = tuple[float, float, int]
@@ -59,9 +60,6 @@ def naive(problem: PlanProblem) -> Naive:
         if degrees["tp"] > domain or domain % degrees["tp"]:
             continue
         if degrees["vpp"] > 1 and not interleaves(problem, request):
-            continue
-        if request["sharding"]["engine"] == "megatron" and request["precision"] == "bf16-mixed":
-            # An estimate takes it as a question; a plan does not propose what Megatron cannot be told to do.
             continue
         try:
             scenario = read_estimate(request, CONTEXT)
@@ -183,7 +181,8 @@ def spelled(
                 "sequence_parallel": tp > 1,
             },
             "sharding": {"engine": engine, "zero_stage": stage},
-            "precision": precision,
+            # An estimate takes autocast under Megatron as a question; a plan proposes what Megatron has for it.
+            "precision": MEGATRON_FORM.get(precision, precision) if engine == "megatron" else precision,
             "optimizer": optimizer,
             "batch": {
                 "sequence_length": problem.sequence_length,

@@ -79,6 +79,16 @@ def test_nothing_on_the_frontier_is_beaten(answer: dict[str, Any]) -> None:
     assert answer["options"][0]["usd"] == front[-1][1]
 
 
+def test_every_change_is_estimated_again_to_the_bit(answer: dict[str, Any]) -> None:
+    best = answer["recommendation"]
+    changed = [row for row in answer["what_if"] if row["estimate"] is not None]
+    assert {"AdamW 8-bit", "Sequence × 2"} <= {row["change"] for row in changed}
+    assert next(row for row in answer["what_if"] if row["change"] == "Links at half speed")["estimate"] is None
+    for row in changed:
+        again = estimate(read_estimate(json.loads(json.dumps(row["estimate"])), CONTEXT)).row(0)
+        assert again["memory"]["device_bytes"] - best["device_bytes"] == row["memory_bytes"], row["change"]
+
+
 def test_every_candidate_is_feasible_or_counted(answer: dict[str, Any]) -> None:
     counted = answer["search"]
     assert sum(answer["rejections"].values()) + counted["feasible"] == counted["candidates"]
@@ -204,10 +214,24 @@ def test_kinds_of_price_are_options_of_their_own() -> None:
 
 
 def test_an_engine_that_cannot_is_counted_not_skipped() -> None:
-    found = answer_of(problem_of(("/engines", ["fsdp2", "megatron"])))
-    # Megatron has no autocast over fp32 weights: each of its recipes, machines and counts is a counted candidate.
+    found = answer_of(problem_of(("/engines", ["fsdp2", "deepspeed"]), ("/search/offload", ["none", "nvme"])))
+    # FSDP reads nothing from NVMe: each of its recipes, machines and counts is a counted candidate.
     assert found["rejections"]["engine_unsupported"] > 0
-    assert {option["estimate"]["sharding"]["engine"] for option in found["options"]} == {"fsdp2"}
+    nowhere = {option["estimate"]["sharding"]["engine"] for option in found["options"] if option["estimate"]["offload"]}
+    assert "fsdp2" not in {
+        option["estimate"]["sharding"]["engine"]
+        for option in found["options"]
+        if option["estimate"]["offload"]["optimizer"] == "nvme"
+    }
+    assert nowhere
+
+
+def test_megatron_computes_in_its_own_sixteen_bits() -> None:
+    alone = answer_of(problem_of(("/engines", ["megatron"])))
+    assert {option["estimate"]["precision"] for option in alone["options"]} == {"bf16-master-fp32grad"}
+    assert any("under Megatron bf16-mixed is bf16-master-fp32grad" in text for text in alone["assumptions"])
+    both = problem_of(("/engines", ["megatron"]), ("/precisions", ["bf16-mixed", "bf16-master-fp32grad"]))
+    assert answer_of(both)["search"]["candidates"] == alone["search"]["candidates"]
 
 
 def test_megatron_pipelines_interleave_where_it_pays() -> None:
@@ -300,3 +324,41 @@ def test_seventy_billion_on_eight_small_cards_names_miss_and_way_out() -> None:
     for way in ways:
         again = estimate(read_estimate(way["estimate"], CONTEXT))
         assert bool(again.fits(upper=True)[0, 0])
+
+
+def test_an_adapter_that_does_not_fit_is_offered_a_smaller_base() -> None:
+    found = answer_of(
+        problem_of(
+            ("/hardware", {"accelerators": ["a10g"], "max_count": 1}),
+            ("/workload", {"tokens": 10**7, "sequence_length": 4096, "global_batch_tokens": 16 * 4096}),
+            ("/adapter", {"method": "lora", "base_dtype": "bf16"}),
+            ("/engines", ["fsdp2", "megatron"]),
+            ("/search", {"tp": [1], "pp": [1], "micro_batch_sizes": [1]}),
+        )
+    )
+    assert found["recommendation"] is None
+    # No launch file of Megatron trains an adapter: nothing of it is proposed.
+    assert found["rejections"]["engine_unsupported"] > 0
+    way = next(row for row in found["what_if"] if row["change"].startswith("QLoRA"))
+    assert way["estimate"]["adapter"]["base_dtype"] == "nf4"
+    assert way["estimate"]["sharding"]["engine"] == "fsdp2"
+
+
+def test_preemptions_make_spot_slower_and_nothing_else() -> None:
+    machines = ("/hardware", {"accelerators": ["h100-sxm5-80gb"], "pricing": ["spot", "on-demand"], "max_count": 8})
+    calm = answer_of(problem_of(machines, ("/options", 100)))
+    often = answer_of(problem_of(machines, ("/options", 100), ("/goodput/preemptions_per_device_hour", 0.05)))
+
+    def hours(answer: dict[str, Any]) -> dict[str, float]:
+        return {
+            json.dumps([row["offer"] | {"price_age_days": 0}, row["estimate"]["hardware"]], sort_keys=True): row[
+                "hours"
+            ]
+            for row in answer["options"]
+        }
+
+    before, after = hours(calm), hours(often)
+    assert before.keys() == after.keys()
+    slower = {place for place in before if after[place] > before[place]}
+    assert slower == {place for place in before if '"spot"' in place}
+    assert len(slower) < len(before)
