@@ -16,6 +16,7 @@ from accounting.ledger import fill
 from accounting.memory import MEMORY_LINES
 from accounting.memory.context import Context
 from accounting.memory.device import device_bytes
+from accounting.memory.step import FUSED_STEP_ENGINES
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
 from accounting.step_time import step_time
 from accounting.vocabulary import Attention, Engine, Place, RecomputeMode
@@ -173,6 +174,9 @@ def recipe_changes(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:
     # A fused loss names Megatron-Core where plain modules were priced: another code base, not a change.
     if options.loss != "fused" and keeps_code(recipe, changed_recipe(recipe, **fused)):
         yield "options.loss=fused", fused
+    several = options.fused is None and options.foreach is not False and not options.compile
+    if several and recipe.engine not in FUSED_STEP_ENGINES:
+        yield "options.fused=true", {"options": replace(options, fused=True)}
     if recipe.attention is Attention.EAGER:
         yield "attention=flash", {"attention": Attention.FLASH}
     if recipe.recompute.mode is RecomputeMode.NONE and recipe.engine is Engine.MEGATRON:
