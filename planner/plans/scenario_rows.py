@@ -96,9 +96,10 @@ SCENARIOS: tuple[Scenario, ...] = (
         },
         checks="All 46.7 billion parameters take memory, 12.9 billion work on a token: states of 840 GB against the "
         "arithmetic of a 13B model.",
-        right="The model needs sixteen cards for its states and not for its speed. Experts spread over the ranks of "
-        "a node keep their exchange on the fast link, and what the spread leaves free holds activations "
-        "without recomputing.",
+        right="Sixteen cards hold the states; more of them buy speed. Wide micro-batches hide the gathers of sharded "
+        "experts, "
+        "and the layouts with expert parallelism among the options are dearer by no more than the likely range of "
+        "either: measure both before choosing.",
     ),
     Scenario(
         key="deepseek-v3",
