@@ -1,6 +1,7 @@
-"""Pictures of every page in both themes: `python docs/screenshots/make.py URL NAME PASSWORD [PLAN]`.
+"""Pictures of every page in both themes: `python docs/screenshots/make.py URL NAME PASSWORD PLAN [INFEASIBLE]`.
 
-Needs a running instance, playwright (tests/requirements-dev.txt or the like) and a Chromium that CHROMIUM names.
+Needs a running instance with a finished plan (and one that found no way), playwright (tests/requirements-dev.txt) and
+a Chromium that CHROMIUM names. `-light` and `-dark` are 1280 px wide, `-phone` 360 px.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ PAGES = {
     "hardware": "/hardware/",
     "device": "/hardware/h100-sxm5-80gb/",
     "nodes": "/hardware/nodes/",
+    "node": "/hardware/nodes/aws-p5-48xlarge/",
+    "links": "/hardware/links/",
     "pools": "/hardware/pools/",
     "models": "/models/",
     "model": "/models/llama-3.1-8b/",
@@ -35,21 +38,25 @@ PAGES = {
 OF_A_PLAN = {
     "plan": "/plans/{}/",
     "explain": "/plans/{}/options/1/explain/activations/",
+    "explain-cost": "/plans/{}/options/1/explain/cost/",
     "exports": "/plans/{}/options/1/exports/",
     "compare": "/compare/?with={0}.1&with={0}.2",
 }
-TALLEST = 1800
-LOOKS = ((1280, "light"), (1280, "dark"), (360, "light"))
+TALLEST = 1300
+ON_PHONES = ("home", "plan", "calculator", "new-plan", "hardware", "device")
+LOOKS = ((1280, "light", "light"), (1280, "dark", "dark"), (360, "light", "phone"))
 
 
-def main(url: str, name: str, password: str, plan: str = "") -> None:
+def main(url: str, name: str, password: str, plan: str, infeasible: str = "") -> None:
     """Sign in once for each theme and width, then take every page."""
-    pages = PAGES | ({key: path.format(plan) for key, path in OF_A_PLAN.items()} if plan else {})
+    pages = PAGES | {key: path.format(plan) for key, path in OF_A_PLAN.items()}
+    if infeasible:
+        pages["infeasible"] = f"/plans/{infeasible}/"
     with sync_playwright() as tools:
         browser = tools.chromium.launch(
             executable_path=os.environ.get("CHROMIUM") or shutil.which("chromium"), args=["--no-sandbox"]
         )
-        for width, theme in LOOKS:
+        for width, theme, look in LOOKS:
             context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
             page = context.new_page()
             page.goto(f"{url}/login/")
@@ -57,10 +64,12 @@ def main(url: str, name: str, password: str, plan: str = "") -> None:
             page.fill("#id_password", password)
             page.click("text=Sign in >> nth=-1")
             for key, path in pages.items():
+                if look == "phone" and key not in ON_PHONES:
+                    continue
                 page.goto(url + path)
                 height = min(page.evaluate("document.documentElement.scrollHeight"), TALLEST)
                 clip = {"x": 0, "y": 0, "width": width, "height": height}
-                page.screenshot(path=FOLDER / f"{key}-{width}-{theme}.png", full_page=True, clip=clip)
+                page.screenshot(path=FOLDER / f"{key}-{look}.png", full_page=True, clip=clip)
             context.close()
         browser.close()
 

@@ -56,10 +56,14 @@ def _offer_inputs(offer: Json) -> tuple[Input, ...]:
     """What the price is: whose, where, of what day, from which source."""
     if not offer:
         return ()
-    where = ", ".join(str(offer[key]) for key in ("provider", "instance", "region", "pricing") if offer.get(key))
+    whose, what = (
+        ", ".join(str(offer[key]) for key in keys if offer.get(key))
+        for keys in (("provider", "region", "pricing"), ("instance",))
+    )
     count, usd = offer.get("accelerator_count"), offer.get("usd_per_hour")
     day = str(offer.get("price_date") or "no exact day")
-    found = [Input("offer", "whose price", where, str(offer.get("source") or "catalog"))]
+    found = [Input("offer", "whose price", whose, str(offer.get("source") or "catalog"))]
+    found += [Input("type", "what is rented", what, "catalog")] if what else []
     if usd is not None:
         found.append(Input("instance", "USD per hour", text.money_rate(usd), f"price of {day}"))
     if count:

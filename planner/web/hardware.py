@@ -285,8 +285,8 @@ def node_row(node: NodeType) -> Row:
         "gpu": Cell(node.accelerator_id, href=reverse("web:device", args=[node.accelerator_id])),
         "gpus": Cell(text.count(node.accelerator_count), node.accelerator_count),
         "host": number(host, text.gib_number(host, 0)),
-        "inside": _rate(node.intra_gigabytes_per_second_per_direction),
-        "between": _rate(node.inter_gigabits_per_second_per_accelerator),
+        "inside": _speed(node.intra_gigabytes_per_second_per_direction),
+        "between": _speed(node.inter_gigabits_per_second_per_accelerator),
         "nvme": number(nvme, text.NOT_KNOWN if nvme is None else text.fixed(nvme / GB, 0)),
         "topology": Cell(node.topology),
     }
@@ -304,7 +304,13 @@ def nodes_page(asked: QueryDict) -> Table:
 def links_page(asked: QueryDict) -> Table:
     """Every kind of link with what was measured over it."""
     rows = list(Interconnect.objects.filter(retired=False).order_by("slug"))
-    return table("links", LINK_COLUMNS, [_link_row(row) for row in rows], asked, f"{len(rows)} kinds of link.")
+    return table(
+        "links",
+        LINK_COLUMNS,
+        [_link_row(row) for row in rows],
+        asked,
+        f"{len(rows)} kinds of link. GB/s are 10^9 bytes.",
+    )
 
 
 def _link_row(link: Interconnect) -> Row:
@@ -313,15 +319,20 @@ def _link_row(link: Interconnect) -> Row:
     return {
         "name": Cell(link.name),
         "scope": Cell(link.get_scope_display()),
-        "rate": _rate(link.gigabytes_per_second_per_direction),
-        "both": _rate(link.gigabytes_per_second_bidirectional),
-        "pair": _rate(link.p2p_gigabytes_per_second_per_direction),
+        "rate": _speed(link.gigabytes_per_second_per_direction),
+        "both": _speed(link.gigabytes_per_second_bidirectional),
+        "pair": _speed(link.p2p_gigabytes_per_second_per_direction),
         "latency": number(low, ends or text.NOT_KNOWN),
         "share": number(link.achievable_fraction, text.fraction(link.achievable_fraction)),
         "basis": Cell(link.fraction_basis or text.DASH),
         "used": Cell(link.used_by or text.DASH),
         "source": Cell(link.source),
     }
+
+
+def _speed(value: float | None) -> Cell:
+    """A rate in three digits: a link of 0.16 GB/s is not one of 0."""
+    return number(value, text.NOT_KNOWN if value is None else text.significant(value))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ urlpatterns = [
     path("keys/", views.keys, name="keys"),
     path("keys/set/", views.keys_set, name="keys-set"),
     path("theme/", views.theme, name="theme"),
+    path("favicon.ico", views.icon, name="icon"),
     path("login/", LoginView.as_view(template_name="planner/login.html"), name="login"),
     path("logout/", LogoutView.as_view(next_page="web:login"), name="logout"),
 ]

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.templatetags.static import static
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -246,6 +247,12 @@ def keys_set(request: HttpRequest, actor: Actor) -> HttpResponse:
     """Single letters on or off, for the account."""
     set_letter_keys(request, actor.user, on=request.POST.get("letters") == "on")
     return redirect("web:keys")
+
+
+@require_safe
+def icon(request: HttpRequest) -> HttpResponse:
+    """The mark, for pages without a link to it: browsers ask for /favicon.ico by themselves on the admin's."""
+    return redirect(static("planner/mark.svg"))
 
 
 @require_POST

@@ -117,6 +117,7 @@ def page(chromium: Any, live_server: Any, ada: User, reports: list[str]) -> Iter
         "request",
         lambda asked: None if asked.url.startswith((live_server.url, "data:")) else reports.append(asked.url),
     )
+    opened.on("response", lambda given: reports.append(f"{given.status} {given.url}") if given.status >= 400 else None)
     yield opened
     context.close()
 

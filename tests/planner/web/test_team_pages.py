@@ -257,6 +257,7 @@ def test_links_say_what_was_measured_over_them(browser: Callable[..., Client], l
     seen = text_of(page(browser("ada"), reverse("web:links")))
     for link in Interconnect.objects.filter(retired=False):
         assert link.name in seen
+    assert "Ethernet 10 GbE per node Between machines 0.156 30" in seen
 
 
 @pytest.mark.parametrize("name", ["ledger", "phases", "step", "points"])

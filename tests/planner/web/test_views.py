@@ -319,3 +319,9 @@ def test_page_stays_small(browser: Callable[..., Client], stored: Callable[..., 
     answer["points"] = [point | {"rank": None} for point in answer["points"]] * 20
     html = page(browser("ada"), reverse("web:plan", args=[stored(answer=answer).pk]))
     assert len(html.encode()) <= 150_000
+
+
+def test_browsers_find_the_mark_where_they_look_for_it(client: Client) -> None:
+    answer = client.get("/favicon.ico")
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/static/planner/mark")
