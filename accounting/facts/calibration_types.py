@@ -123,8 +123,8 @@ class EngineRow:
     """Share of the step added by each doubling of the nodes."""
     full_card: Constant = 0.0
     """Share of the step added on the card's last bytes. Of the runs fitted on with 97 % of the card or more, 5 of 6 of
-    Megatron's lineage took 1.7 to 7 times as long and none of 50 of other engines did. The lineage's constant says that
-    such a layout is the worse one of two, not by how much."""
+    Megatron's lineage took 1.7 to 7 times as long, and 1 or 2 of about 54 of other engines. The lineage's constant says
+    that such a layout is the worse one of two, not by how much."""
     rows: int
     source: str = MEASURED
     date: str
