@@ -114,7 +114,7 @@ def lines_with(pattern: re.Pattern[str]) -> list[str]:
     """Lines of committed text that match, data rows and other people's texts apart."""
     found = []
     for path in tracked():
-        if path.suffix in {".csv", ".png", ".json", ".svg", ".woff2"} or path.name == "LICENSE":
+        if path.suffix in {".csv", ".gz", ".png", ".json", ".svg", ".woff2"} or path.name == "LICENSE":
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             if pattern.search(line):
