@@ -140,17 +140,17 @@ def dollars(run: PlanRun) -> float:
     return float(json.loads(run.answer)["recommendation"]["usd"])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", [Mouse, Keyboard])
-def test_journey(page: Any, live_server: Any, reports: list[str], kind: type[Mouse]) -> None:
-    hands = kind(page)
-    page.goto(live_server.url)
+def log_in(page: Any, hands: Mouse, address: str) -> None:
+    page.goto(address)
     hands.write(page.locator("#id_username"), "ada")
     hands.write(page.locator("#id_password"), PASSWORD)
     hands.press(page.locator("main button"))
-    page.wait_for_url(f"{live_server.url}/")
+    page.wait_for_url(f"{address}/")
     hands.press(page.locator(".headline a.main"))
 
+
+def ask(page: Any, hands: Mouse) -> None:
+    """A plan for a pasted config.json on at most 16 devices."""
     hands.choose(page.locator("[value=config]"))
     hands.write(page.locator("#config"), json.dumps(ModelSpec.objects.get(slug="llama-3.1-8b").config))
     page.wait_for_selector("#reading table")
@@ -159,9 +159,10 @@ def test_journey(page: Any, live_server: Any, reports: list[str], kind: type[Mou
     hands.choose(page.locator("[name=accelerators][value=h100-sxm5-80gb]"))
     hands.write(page.locator("#max_count"), "16")
     hands.press(page.locator("form[method=post] .acts .btn.main"))
-    first = watch(page)
-    assert f"${dollars(first):,.0f}" in page.inner_text(".stats")
 
+
+def look_and_export(page: Any, hands: Mouse) -> None:
+    """One number's explanation, and one launch file."""
     hands.press(page.locator(".stats a.num").nth(2))
     page.wait_for_selector("#explained")
     assert "hours \u00b7 USD per hour" in page.inner_text("#panel")
@@ -174,6 +175,9 @@ def test_journey(page: Any, live_server: Any, reports: list[str], kind: type[Mou
     hands.back()
     page.wait_for_selector(".stats")
 
+
+def halve_its_price(page: Any, hands: Mouse, first: PlanRun) -> None:
+    """The winning offer's price, edited in the admin."""
     offer = json.loads(first.answer)["recommendation"]["offer"]
     row = Offer.objects.filter(
         provider=offer["provider"], instance_name=offer["instance"], region=offer["region"],
@@ -187,6 +191,27 @@ def test_journey(page: Any, live_server: Any, reports: list[str], kind: type[Mou
     page.wait_for_selector(".messagelist")
     assert "1 saved plan used the old value" in page.inner_text(".messagelist")
 
+
+def compare(page: Any, hands: Mouse, runs: tuple[PlanRun, PlanRun]) -> None:
+    hands.press(page.locator("header nav a", has_text="Plans"))
+    hands.press(page.locator(".headline a", has_text="Compare"))
+    for run in runs:
+        hands.choose(page.locator(f"[value='{run.pk}.1']"))
+    hands.press(page.locator("main form .btn.main"))
+    page.wait_for_selector("main table")
+    assert "\u2212$" in page.inner_text("tr:has(th:text('Cost, whole job'))")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Mouse, Keyboard])
+def test_journey(page: Any, live_server: Any, reports: list[str], kind: type[Mouse]) -> None:
+    hands = kind(page)
+    log_in(page, hands, live_server.url)
+    ask(page, hands)
+    first = watch(page)
+    assert f"${dollars(first):,.0f}" in page.inner_text(".stats")
+    look_and_export(page, hands)
+    halve_its_price(page, hands, first)
     page.goto(f"{live_server.url}/")
     assert "made from older prices" in page.inner_text("main")
     hands.press(page.locator("[data-option]").first)
@@ -194,12 +219,5 @@ def test_journey(page: Any, live_server: Any, reports: list[str], kind: type[Mou
     hands.press(page.locator("form[method=post] .acts .btn.main"))
     second = watch(page)
     assert dollars(second) < dollars(first)
-
-    hands.press(page.locator("header nav a", has_text="Plans"))
-    hands.press(page.locator(".headline a", has_text="Compare"))
-    for run in (first, second):
-        hands.choose(page.locator(f"[value='{run.pk}.1']"))
-    hands.press(page.locator("main form .btn.main"))
-    page.wait_for_selector("main table")
-    assert "\u2212$" in page.inner_text("tr:has(th:text('Cost, whole job'))")
+    compare(page, hands, (first, second))
     assert reports == []
