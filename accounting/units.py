@@ -27,3 +27,22 @@ def ceil_div(numerator: Bytes | int, denominator: Bytes | int) -> Bytes:
 def pad_to(size: Bytes | int, multiple: Bytes | int) -> Bytes:
     """`size` rounded up to a whole multiple. [same unit as size]"""
     return ceil_div(size, multiple) * np.asarray(multiple, dtype=np.int64)
+
+
+_LIMB = 16
+_LIMBS = 4
+
+
+def share_of(amount: Bytes, part: Bytes, whole: Bytes) -> Bytes:
+    """floor(amount · part / whole), exactly, also where the product is beyond int64. [unit of amount]
+
+    0 ≤ part and 1 ≤ whole, both below 2^46 (70 trillion). Long multiplication: 16 bits of `part` at a time.
+    """
+    quotient, rest = np.divmod(np.asarray(amount, dtype=np.int64), whole)
+    result = quotient * part
+    tail = carried = np.zeros((), dtype=np.int64)
+    for limb in reversed(range(_LIMBS)):
+        value = (carried << _LIMB) + rest * ((part >> (_LIMB * limb)) & ((1 << _LIMB) - 1))
+        tail = (tail << _LIMB) + value // whole
+        carried = value % whole
+    return np.asarray(result + tail)

@@ -50,6 +50,8 @@ def engine_families(scenario: Scenario) -> tuple[str, str]:
         recipe.schedule is Schedule.INTERLEAVED
         or recipe.precision.compute in _SMALL
         or recipe.optimizer.name == _MEGATRON_ADAM
+        or recipe.options.fused_norm is True
+        or recipe.options.loss == "fused"
         or (shape is not None and shape.moe is not None)
     )
     if recipe.engine is not Engine.MEGATRON:

@@ -24,7 +24,7 @@ from accounting.ledger import (
 from accounting.memory.context import Context
 from accounting.memory.flat import touched_elements
 from accounting.memory.sharding import FSDP, Cut, stored_elements, whole_pieces
-from accounting.units import Bytes
+from accounting.units import Bytes, share_of
 from accounting.vocabulary import Engine, Place
 
 _HALF = 2
@@ -155,10 +155,10 @@ def _growing(context: Context, final: Bytes, between: Bytes) -> ByMoment:
     """Gradients appear from the last block to the first; from the second micro-batch on, `between` is there before."""
     accumulates = (context.layout.micro_batches > 1) | _zeroed(context)
     share = np.maximum(context.trainable_elements, 1)
-    head = final * context.head_elements // share if context.recipe.engine not in FSDP else context.zero
+    head = share_of(final, context.head_elements, share) if context.recipe.engine not in FSDP else context.zero
     # Under adapters a unit's frozen tensors get no gradient: its share is at most all there is.
-    block = np.minimum(final * context.block_elements // share, final)
-    root = np.minimum(final * context.root_elements // share, final)
+    block = np.minimum(share_of(final, context.block_elements, share), final)
+    root = np.minimum(share_of(final, context.root_elements, share), final)
     before_first = np.maximum(final - block - (root - head), 0)
     if context.recipe.engine in FSDP:
         before_first = np.maximum(final - block - root, 0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from accounting.constraints import STAGES
 from accounting.facts.precisions import PRESETS, Precision
 from accounting.facts.refusals import refusal_of
+from accounting.options import Options
 from accounting.scenario import Recipe
 from accounting.vocabulary import Engine, Place, Schedule
 from planner.search.problem import PlanProblem
@@ -40,9 +42,17 @@ def recipes(problem: PlanProblem) -> Iterator[Recipe]:
                                     adapter=problem.adapter,
                                     schedule=schedule,
                                     headroom=problem.constraints.memory_headroom,
-                                    options=problem.options,
+                                    options=options_of(problem, engine),
                                     evidence=problem.evidence,
                                 )
+
+
+def options_of(problem: PlanProblem, engine: Engine) -> Options:
+    """The options asked for. A plan launches Megatron-LM itself, so its fused norms are named unless the request does:
+    without them an estimate prices the other code bases that share the engine's name."""
+    if engine is Engine.MEGATRON and problem.options.fused_norm is None:
+        return replace(problem.options, fused_norm=True)
+    return problem.options
 
 
 def precisions(problem: PlanProblem, engine: Engine) -> tuple[Precision, ...]:

@@ -192,4 +192,6 @@ def spelled(
             "recompute": recompute,
             "attention": problem.attention.value,
             "offload": {"optimizer": offload} if isinstance(offload, str) else offload,
+            # A plan launches Megatron-LM itself, whose norms are fused.
+            "options": {"fused_norm": True} if engine == "megatron" else {},
         }
