@@ -63,9 +63,9 @@ SCENARIOS: tuple[Scenario, ...] = (
         checks="States alone are 7.3 TB: fewer than 92 cards of 80 GB cannot hold them. 126 layers divide by 2, 3, "
         "6, 7, 9 and not by 4: a pipeline of 4, 8 or 16 has uneven stages.",
         right="The deadline rules out the smaller counts; among what meets it the price of a device hour decides. "
-        "126 layers share into no interleaved pipeline of 4, 8 or 16 stages, and a plain one over uneven stages waits for "
-        "the fullest: full sharding beside tensor parallelism in the node comes out a little cheaper. The two are within "
-        "each other's likely range: measure both.",
+        "126 layers share into no interleaved pipeline of 4, 8 or 16 stages, and a plain one over uneven stages "
+        "waits for the fullest: full sharding beside tensor parallelism in the node comes out a little cheaper. "
+        "The two are within each other's likely range: measure both.",
     ),
     Scenario(
         key="lora-8b-on-24-gb",
