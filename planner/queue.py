@@ -6,6 +6,7 @@ from functools import partial
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import transaction
 
 log = structlog.get_logger(__name__)
@@ -26,7 +27,8 @@ def send(task: str, row: UUID) -> bool:
     from planner.celery import app  # noqa: PLC0415 - a command that queues nothing need not pay for Celery's import
 
     try:
-        app.signature(task, args=(str(row),)).apply_async(retry=False)
+        # Said here as well: the default of the settings is a registered task's, and the web process knows names only.
+        app.signature(task, args=(str(row),)).apply_async(retry=False, priority=settings.CELERY_TASK_DEFAULT_PRIORITY)
     except Exception as error:  # noqa: BLE001 - kombu lets any transport's own error through
         log.warning("enqueue_failed", task=task, row=str(row), error=type(error).__name__)
         return False
