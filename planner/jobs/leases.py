@@ -14,11 +14,13 @@ from uuid import UUID, uuid4
 from django.conf import settings
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from planner.errors import InvalidHeader
 
 MAX_ATTEMPTS = 5
 RESEND_AFTER = timedelta(seconds=60)
+RESEND_GROWTH = 2
 SWEEP_LIMIT = 200
 MAX_KEY = 255
 
@@ -46,6 +48,8 @@ def claim(jobs: Jobs, job_id: UUID, **reset: object) -> UUID | None:
         lease_until=Now() + lease_length(),
         attempts=F("attempts") + 1,
         started_at=Now(),
+        # From here on the lease alone says when somebody else may be called.
+        send_after=Now(),
         **reset,
     )
     return lease if claimed else None
@@ -83,6 +87,8 @@ def sweep(jobs: Jobs, ring: Callable[[Any], bool]) -> int:
     for row in list(due.defer("request", "answer")[:SWEEP_LIMIT]):
         if not ring(row):
             break
-        jobs.filter(pk=row.pk).update(send_after=Now() + RESEND_AFTER)
+        # Ever later for what has waited long: behind a long queue few messages are lost, and copies of them add up.
+        later = max(RESEND_AFTER, RESEND_GROWTH * (timezone.now() - row.created_at))
+        jobs.filter(pk=row.pk).update(send_after=Now() + later)
         sent += 1
     return sent
