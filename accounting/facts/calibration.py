@@ -24,7 +24,7 @@ __all__ = ["CALIBRATION", "Calibration", "DeviceRow", "EngineRow", "FabricRow", 
 CORE_FAMILY = "megatron-core"
 """Megatron-Core with Transformer Engine, told from its lineage (Megatron-LM, Megatron-DeepSpeed, nanotron, InternEvo)
 by fused attention together with what only it runs: interleaved schedules, products below 16 bits, mixtures, context
-parallelism, or the optimizer by Megatron's own name (`adam`; the others step torch's AdamW)."""
+parallelism, a fused norm or loss by name, or the optimizer by Megatron's own (`adam`; others say adamw)."""
 
 ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
     {

@@ -132,4 +132,4 @@ def test_nothing_names_a_place_on_one_machine() -> None:
 
 def test_machine_paths_are_recognised() -> None:
     assert MACHINE_PATHS.search("open('/" + "home/ada/x')")
-    assert not MACHINE_PATHS.search("docs/work/plan and https://example.org/root/")
+    assert not MACHINE_PATHS.search("docs/" + "work/plan and https://example.org/" + "root/")

@@ -43,33 +43,18 @@ def _deepspeed() -> Iterator[Cell]:
                         options=options,
                         in_ci=precision == "bf16-master" and (world == 3 or model == "qwen"),
                     )
-            yield Cell(
-                engine="deepspeed",
-                model=model,
-                stage=1,
-                world=world,
-                precision="bf16-master",
-                in_ci=world == 3,
-                options={"grad_accum_dtype": "fp32"},
-            )
-            yield Cell(
-                engine="deepspeed",
-                model=model,
-                stage=2,
-                world=world,
-                precision="bf16-master",
-                in_ci=world == 3,
-                options={"grad_accum_dtype": "fp32"},
-            )
-            yield Cell(
-                engine="deepspeed",
-                model=model,
-                stage=3,
-                world=world,
-                precision="bf16-master",
-                in_ci=world == 3,
-                options={"sub_group_size": 900, "stage3_param_persistence_threshold": 0},
-            )
+            wide = {"grad_accum_dtype": "fp32"}
+            small = {"sub_group_size": 900, "stage3_param_persistence_threshold": 0}
+            for stage, options in ((1, wide), (2, wide), (3, small)):
+                yield Cell(
+                    engine="deepspeed",
+                    model=model,
+                    stage=stage,
+                    world=world,
+                    precision="bf16-master",
+                    in_ci=world == 3,
+                    options=options,
+                )
 
 
 OPTIMIZERS_MIXED = (
