@@ -106,8 +106,13 @@ class Shardplan:
         """Cancel a plan that has not ended; one that has raises ShardplanError with code `plan_final`."""
         return self._json("DELETE", f"/plans/{plan_id}/")
 
+    def plan_rerun(self, plan_id: str, *, key: str | None = None, wait_seconds: int = 0) -> dict[str, Any]:
+        """Plan a saved request anew at today's prices; `plan_compare` of both says the difference."""
+        headers = {"Idempotency-Key": key or str(uuid.uuid4()), "Prefer": f"wait={wait_seconds}"}
+        return self._json("POST", f"/plans/{plan_id}/rerun/", None, headers)
+
     def plan_compare(self, plan_ids: Iterable[str]) -> dict[str, Any]:
-        """Plans side by side."""
+        """Plans side by side; `ID.2` is a plan's second option."""
         return self._json("GET", f"/plans/compare/?ids={','.join(plan_ids)}")
 
     def plan_export(self, plan_id: str, rank: int, form: str) -> str:

@@ -19,19 +19,29 @@ from planner.api.headers import wait_seconds
 from planner.api.pages import check_query, paged
 from planner.api.schema import IDEMPOTENCY_KEY, PAGE_PARAMETERS, PLAN_ANSWER, PLAN_LIST, PLAN_REQUEST, PREFER
 from planner.errors import InvalidQuery
-from planner.plans.comparison import comparison
+from planner.plans.comparison import Reference, comparison, reference, sides_of
 from planner.plans.documents import plan_summary, plan_text
 from planner.plans.models import PlanRun, PlanStatus
-from planner.plans.selectors import plan_of, plan_wait, plans_by_ids, plans_of
-from planner.plans.services import plan_cancel, plan_create
+from planner.plans.selectors import plan_of, plan_wait, plans_of
+from planner.plans.services import plan_cancel, plan_create, plan_rerun
 
 MAX_COMPARED = 10
-UUID_LENGTH = 48
-"""Of one id in the query, with braces, prefix or spaces."""
+REFERENCE_LENGTH = 53
+"""Of one id in the query, with braces, prefix or spaces, and a rank."""
 
 
 def plan_response(run: PlanRun, status: int = 200) -> HttpResponse:
     return HttpResponse(plan_text(run), status=status, content_type="application/json")
+
+
+def made_response(run: PlanRun, seconds: int | None) -> HttpResponse:
+    """A plan just queued, waited for as long as the client prefers, with where it is."""
+    run = plan_wait(run, seconds or 0)
+    response = plan_response(run, 200 if run.is_final else 202)
+    response["Location"] = reverse("api:plan", args=[run.pk])
+    if seconds is not None:
+        response["Preference-Applied"] = f"wait={seconds}"
+    return response
 
 
 class PlanListView(ApiView):
@@ -52,12 +62,7 @@ class PlanListView(ApiView):
             payload=request.data,
             idempotency_key=request.headers.get("Idempotency-Key"),
         )
-        run = plan_wait(run, seconds or 0)
-        response = plan_response(run, 200 if run.is_final else 202)
-        response["Location"] = reverse("api:plan", args=[run.pk])
-        if seconds is not None:
-            response["Preference-Applied"] = f"wait={seconds}"
-        return response
+        return made_response(run, seconds)
 
     @extend_schema(
         operation_id="plan_list",
@@ -80,24 +85,54 @@ class PlanCompareView(ApiView):
 
     @extend_schema(
         operation_id="plan_compare",
-        parameters=[OpenApiParameter("ids", OpenApiTypes.STR, required=True, description="2 to 10 ids, comma between")],
+        parameters=[
+            OpenApiParameter(
+                "ids",
+                OpenApiTypes.STR,
+                required=True,
+                description="2 to 10 ids, comma between; `ID.2` is a plan's second option, `ID` its best",
+            )
+        ],
         responses={200: ref("PlanComparison")},
     )
     def get(self, request: Request) -> Response:
-        """Plans side by side: what was asked differently, and what came out."""
+        """Plans or options side by side: what was asked differently, what came out, and the differences."""
         check_query(request, ["ids"])
-        return Response(comparison(plans_by_ids(self.actor.team, _ids(request.query_params.get("ids", "")))))
+        asked = _references(request.query_params.get("ids", ""))
+        return Response(comparison(sides_of(self.actor.team, asked)))
 
 
-def _ids(text: str) -> list[UUID]:
-    parts = text.split(",") if len(text) <= MAX_COMPARED * UUID_LENGTH else []
+def _references(text: str) -> list[Reference]:
+    parts = text.split(",") if len(text) <= MAX_COMPARED * REFERENCE_LENGTH else []
     try:
-        ids = [UUID(part.strip()) for part in parts]
+        found = [reference(part) for part in parts]
     except ValueError:
-        raise InvalidQuery("ids takes the ids of plans with commas between them") from None
-    if not 1 < len(set(ids)) == len(ids) <= MAX_COMPARED:
-        raise InvalidQuery(f"ids takes 2 to {MAX_COMPARED} different ids of plans with commas between them")
-    return ids
+        raise InvalidQuery("ids takes the ids of plans with commas between them, each with .RANK or without") from None
+    if not 1 < len(set(found)) == len(found) <= MAX_COMPARED:
+        raise InvalidQuery(f"ids takes 2 to {MAX_COMPARED} different plans or options with commas between them")
+    return found
+
+
+class PlanRerunView(ApiView):
+    needs: ClassVar = {"POST": "plan"}
+
+    @extend_schema(
+        operation_id="plan_rerun",
+        request=None,
+        parameters=[IDEMPOTENCY_KEY, PREFER],
+        responses={202: PLAN_ANSWER, 200: PLAN_ANSWER},
+    )
+    def post(self, request: Request, plan_id: UUID) -> HttpResponse:
+        """Plan a saved request anew at today's prices, as a plan of its own; `/plans/compare/` says the difference."""
+        check_query(request, [])
+        seconds = wait_seconds(request.headers.get("Prefer"))
+        run = plan_rerun(
+            team=self.actor.team,
+            user=self.actor.user,
+            plan_id=plan_id,
+            idempotency_key=request.headers.get("Idempotency-Key"),
+        )
+        return made_response(run, seconds)
 
 
 class PlanView(ApiView):

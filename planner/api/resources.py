@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from planner.api.answers import ANY, FLAG, INTEGER, MOMENT, NUMBER, TEXT, Schema, array, maybe, page_of, record, ref
+from planner.api.answers import (
+    ANY,
+    FLAG,
+    INTEGER,
+    MOMENT,
+    NUMBER,
+    TEXT,
+    Schema,
+    array,
+    mapping,
+    maybe,
+    page_of,
+    record,
+    ref,
+)
 from planner.pools.services import CHANGE as POOL_CHANGE
 from planner.pools.services import POOL
 from planner.requests.fields import Member, Record, Text, Word
@@ -94,5 +108,12 @@ RESOURCE_COMPONENTS: dict[str, Schema] = {
         plans=array(ref("PlanSummary")),
         request={"type": "object", "additionalProperties": array({}), "description": "Pointer → values that differ"},
         recommendation={"type": "object", "additionalProperties": array({}), "description": "Field → values"},
+        options=array(maybe(ANY)),
+        made_with=mapping(array({})),
+        differences={
+            "type": "array",
+            "description": "Each less the first, the dollars told apart by price and by hours; null for the first",
+            "items": maybe(ANY),
+        },
     ),
 }

@@ -11,7 +11,7 @@ from planner.api.estimates import EstimateMaxView, EstimateView
 from planner.api.exports import ExportView
 from planner.api.imports import ModelImportView
 from planner.api.listings import LISTINGS
-from planner.api.plans import PlanCompareView, PlanListView, PlanView
+from planner.api.plans import PlanCompareView, PlanListView, PlanRerunView, PlanView
 from planner.api.pools import PoolListView, PoolView
 from planner.api.teams import AuditView, MemberView, TeamListView, TeamView
 from planner.api.tokens import TokenListView, TokenRotateView, TokenView
@@ -31,6 +31,7 @@ urlpatterns = [
     path("plans/", PlanListView.as_view(), name="plans"),
     path("plans/compare/", PlanCompareView.as_view(), name="plans-compare"),
     path("plans/<uuid:plan_id>/", PlanView.as_view(), name="plan"),
+    path("plans/<uuid:plan_id>/rerun/", PlanRerunView.as_view(), name="plan-rerun"),
     path("plans/<uuid:plan_id>/options/<int:rank>/exports/<slug:key>/", ExportView.as_view(), name="plan-export"),
     path("validations/", ValidationListView.as_view(), name="validations"),
     path("validations/statistics/", StatisticsView.as_view(), name="validation-statistics"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -16,6 +17,7 @@ from planner.jobs.leases import check_key, claim, finish, heartbeat, lease_lengt
 from planner.ops.audit import audit
 from planner.plans.documents import canonical_text, digest_of
 from planner.plans.models import FINAL, PlanRun, PlanStatus
+from planner.plans.selectors import plan_of
 from planner.queue import PLAN_RUN, enqueue_on_commit, send
 from planner.requests import context_for, read_plan
 from planner.webhooks.services import webhook_named, webhook_tell
@@ -75,6 +77,18 @@ def plan_create(
             raise
         return earlier, False
     return run, True
+
+
+def plan_rerun(
+    *, team: Team, user: User | None, plan_id: UUID, idempotency_key: str | None = None, enqueue: bool = True
+) -> PlanRun:
+    """Plan a saved request anew, with today's catalog, prices and engine; the saved plan stays as it is.
+
+    Raises NotFound for another team's plan, and InvalidRequest where today's catalog lacks what the request names.
+    """
+    payload = json.loads(plan_of(team, plan_id).request)
+    run, _ = plan_create(team=team, user=user, payload=payload, idempotency_key=idempotency_key, enqueue=enqueue)
+    return run
 
 
 def _read(team: Team, payload: object) -> Webhook | None:

@@ -15,6 +15,7 @@ urlpatterns = [
     path("plans/<uuid:plan_id>/", views.plan, name="plan"),
     path("plans/<uuid:plan_id>/progress/", views.plan_progress, name="plan-progress"),
     path("plans/<uuid:plan_id>/cancel/", views.plan_cancel, name="plan-cancel"),
+    path("plans/<uuid:plan_id>/today/", compare_views.plan_today, name="plan-today"),
     path("plans/<uuid:plan_id>/options/<int:rank>/", views.plan_option, name="plan-option"),
     path("plans/<uuid:plan_id>/options/<int:rank>/explain/<slug:subject>/", explain_views.plan_explain, name="explain"),
     path("plans/<uuid:plan_id>/options/<int:rank>/exports/", export_views.plan_exports, name="exports-first"),

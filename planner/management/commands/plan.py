@@ -21,9 +21,9 @@ from planner.plans.exports import plan_export
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.running import plan_execute
 from planner.plans.services import plan_create
-from planner.requests import context_for
 from planner.teams.services import team_embedded
 from planner.text import render_plan
+from planner.web.choices import accelerator_names
 
 FOUND, INFEASIBLE, BAD_REQUEST = 0, 1, 2
 SUFFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
@@ -107,7 +107,7 @@ class Command(BaseCommand):
             return
         if not run.answer:
             raise CommandError(f"the plan ended as {run.status}: {run.error_detail}", returncode=INFEASIBLE)
-        names = {slug: row.name for slug, row in context_for(run.team).catalog.accelerators.items()}
+        names = accelerator_names()
         width = shutil.get_terminal_size((100, 24)).columns if self.stdout.isatty() else 100
         self.stdout.write(render_plan(json.loads(plan_text(run)), json.loads(run.request), names, width))
 
