@@ -14,11 +14,14 @@ from accounting.options import Options
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
 from accounting.vocabulary import RecomputeMode
 from planner.requests.precisions import precision_request
+from planner.search.problem import Pool
 
 DEGREES = ("dp_replicate", "dp_shard", "tp", "cp", "pp", "vpp", "ep", "etp")
 
 
-def estimate_request(scenario: Scenario, row: int, model_request: Any, catalog: Catalog) -> dict[str, Any]:
+def estimate_request(
+    scenario: Scenario, row: int, model_request: Any, catalog: Catalog, pool: Pool | None = None
+) -> dict[str, Any]:
     """The estimate request of one candidate. Facts that a request stated over the catalog's are not in it."""
     recipe, layout, machine = scenario.recipe, scenario.layout, scenario.machine
     node = machine.node_types[machine.node_index[row, 0]]
@@ -32,7 +35,7 @@ def estimate_request(scenario: Scenario, row: int, model_request: Any, catalog: 
         "hardware": {
             "accelerator": machine.accelerators[machine.accelerator_index[row, 0]].slug,
             "count": int(layout.count[row, 0]),
-            **_place(node, offer, catalog),
+            **(_place(node, offer, catalog) if pool is None else {"node_type": pool.node_type.slug, "pool": pool.slug}),
         },
         "headroom": recipe.headroom,
         "parallelism": {**degrees, "sequence_parallel": bool(layout.sequence_parallel[row, 0])},

@@ -92,7 +92,7 @@ def _read(given: Mapping[str, Any], context: RequestContext, notes: Notes) -> Re
     options = given.get("options", {})
     engine, stage = read_sharding(given.get("sharding", {}), notes)
     sharding = Sharding(engine, stage)
-    hardware = read_hardware(given.get("hardware", {}), options, engine, context.catalog, notes)
+    hardware = read_hardware(given.get("hardware", {}), options, engine, context, notes)
     count = int(given.get("hardware", {}).get("count", 1))
     degrees = read_degrees(given.get("parallelism", {}), count, stage, notes)
     batch, pipeline = given.get("batch", {}), given.get("pipeline", {})

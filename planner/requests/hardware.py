@@ -10,7 +10,10 @@ from accounting.catalog import Accelerator, Catalog, NodeType, Offer
 from accounting.machine import Overrides, engine_runs_on, overridden_accelerator, overridden_node
 from accounting.naming import NameLookupError, nearest_names
 from accounting.vocabulary import Engine
+from planner.requests.context import RequestContext
+from planner.requests.fields import shown
 from planner.requests.notes import Notes
+from planner.search.problem import Pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +24,12 @@ class Hardware:
 
 
 def read_hardware(
-    given: Mapping[str, Any], options: Mapping[str, Any], engine: Engine, catalog: Catalog, notes: Notes
+    given: Mapping[str, Any], options: Mapping[str, Any], engine: Engine, context: RequestContext, notes: Notes
 ) -> Hardware | None:
     """The device, machine and price; None (and faults) where the names do not lead to them."""
+    catalog = context.catalog
     accelerator = _accelerator(given, catalog, notes)
+    pool = read_pool(given.get("pool"), context, notes)
     named = _named_node(given, catalog, notes)
     if accelerator is None:
         return None
@@ -38,13 +43,16 @@ def read_hardware(
     count = int(given.get("count", 1))
     if "count" not in given:
         notes.assume("one device")
-    if offer is None and given.get("offer") is None:
+    if pool is not None:
+        _judge_pool(pool, given, accelerator, notes)
+        offer = pool.offer
+    elif offer is None and given.get("offer") is None:
         offer = cheapest_offer(catalog, accelerator, named, count)
         if offer is not None:
             price = f"{offer.usd_per_hour:g} USD an hour"
             notes.assume(f"priced by {offer.provider} {offer.instance} in {offer.region}, on demand, {price}")
     overrides = _overrides(given, options)
-    node = named or _assumed_node(given, offer, accelerator, catalog, notes)
+    node = pool.node_type if pool else named or _assumed_node(given, offer, accelerator, catalog, notes)
     if node is None and count > 1 and overrides.devices_per_node is None:
         detail = f"{accelerator.slug} has no default machine in the catalog; name a node_type"
         notes.faults.add("/hardware/node_type", "required", detail)
@@ -53,6 +61,30 @@ def read_hardware(
         node_type=overridden_node(node, overrides) if node is not None else None,
         offer=offer,
     )
+
+
+def read_pool(slug: str | None, context: RequestContext, notes: Notes) -> Pool | None:
+    """The team's pool of a name; None (and a fault) where it has none of it."""
+    if slug is None:
+        return None
+    pool = context.pools.get(slug.strip().lower())
+    if pool is None:
+        near = ", ".join(nearest_names(slug, context.pools)) or "the team has none of a like name"
+        notes.faults.add("/hardware/pool", "unknown_name", f"pool {shown(slug)} is not known; nearest: {near}")
+    return pool
+
+
+def _judge_pool(pool: Pool, given: Mapping[str, Any], accelerator: Accelerator, notes: Notes) -> None:
+    """What else is named must be what the pool is made of."""
+    if pool.accelerator.slug != accelerator.slug:
+        detail = f"pool {pool.slug} is of {pool.accelerator.slug}, not {accelerator.slug}: name that, or no pool"
+        notes.faults.add("/hardware/pool", "pool_mismatch", detail)
+    if given.get("node_type") is not None and given["node_type"].strip().lower() != pool.node_type.slug:
+        detail = f"pool {pool.slug} is made of {pool.node_type.slug}: leave node_type out"
+        notes.faults.add("/hardware/node_type", "pool_mismatch", detail)
+    if given.get("offer") is not None:
+        detail = f"pool {pool.slug} has its own price: leave offer out, or the pool"
+        notes.faults.add("/hardware/offer", "pool_mismatch", detail)
 
 
 def cheapest_offer(catalog: Catalog, accelerator: Accelerator, node: NodeType | None, count: int) -> Offer | None:

@@ -16,6 +16,7 @@ from planner.errors import InvalidRequest
 from planner.requests.context import RequestContext
 from planner.requests.echo import estimate_request
 from planner.requests.fields import INVALID, Record, shown
+from planner.requests.hardware import read_pool
 from planner.requests.models import read_model
 from planner.requests.notes import Notes
 from planner.requests.optimizers import Chosen, read_optimizer
@@ -51,6 +52,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         raise InvalidRequest(notes.faults.found)
     request = filled(given)
     hardware, search = request["hardware"], request["search"]
+    pool = read_pool(hardware["pool"], context, notes)
     _ordered_counts(hardware, notes)
     model_request, model = read_model(given.get("model"), context, notes)
     engines = _each(request, "engines", lambda entry, pointer: Engine(entry))
@@ -63,7 +65,8 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         tokens=request["workload"]["tokens"],
         sequence_length=request["workload"].get("sequence_length", 1),
         global_batch_tokens=_batch_tokens(request["workload"], notes),
-        **_places(hardware, context, notes),
+        pool=pool,
+        **_places(hardware, pool, context, notes),
         optimizers=_optimizers(request, notes),
         precisions=_each(request, "precisions", lambda entry, pointer: read_precision(entry, pointer, notes)),
         engines=engines,
@@ -80,7 +83,7 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
         goodput=Goodput(**request["goodput"]),
         objective=request["objective"],
         option_count=request["options"],
-        write_request=lambda scenario, row: estimate_request(scenario, row, model_request, context.catalog),
+        write_request=lambda scenario, row: estimate_request(scenario, row, model_request, context.catalog, pool),
         as_of=datetime.now(tz=UTC).date(),
         evidence=context.evidence,
         assumptions=tuple(notes.assumptions),
@@ -91,10 +94,9 @@ def read_plan(payload: object, context: RequestContext) -> PlanProblem:
     return problem
 
 
-def _places(hardware: Mapping[str, Any], context: RequestContext, notes: Notes) -> dict[str, Any]:
+def _places(hardware: Mapping[str, Any], pool: Pool | None, context: RequestContext, notes: Notes) -> dict[str, Any]:
     """Where the job may run: a pool's own devices, or every device and price that the request leaves."""
     catalog = context.catalog
-    pool = _pool(hardware["pool"], context, notes)
     accelerators = _accelerators(hardware["accelerators"], catalog, notes)
     if pool is not None:
         accelerators = (pool.accelerator,)
@@ -106,7 +108,6 @@ def _places(hardware: Mapping[str, Any], context: RequestContext, notes: Notes) 
         "offers": offers,
         "offer_nodes": tuple(catalog.node_of_offer(offer)[0] for offer in offers),
         "node_types": _default_nodes(accelerators, catalog),
-        "pool": pool,
     }
 
 
@@ -190,16 +191,6 @@ def _stages_of(engines: tuple[Engine, ...], stages: tuple[int, ...], notes: Note
     if engines and not any(stage in STAGES[engine] for engine in engines for stage in stages):
         listed = ", ".join(f"{engine} {'/'.join(map(str, STAGES[engine]))}" for engine in engines)
         notes.faults.add("/search/zero_stages", "stage_unsupported", f"no engine asked for has these stages: {listed}")
-
-
-def _pool(slug: str | None, context: RequestContext, notes: Notes) -> Pool | None:
-    if slug is None:
-        return None
-    pool = context.pools.get(slug.strip().lower())
-    if pool is None:
-        near = ", ".join(nearest_names(slug, context.pools)) or "the team has none of a like name"
-        notes.faults.add("/hardware/pool", "unknown_name", f"pool {shown(slug)} is not known; nearest: {near}")
-    return pool
 
 
 def _accelerators(names: list[str], catalog: Catalog, notes: Notes) -> tuple[Accelerator, ...]:

@@ -65,6 +65,7 @@ HARDWARE = Record(
         "count": Member(_DEGREE, default=1, help="devices"),
         "node_type": Member(Text(), nullable=True, help="catalog slug; null: the accelerator's default_node"),
         "offer": Member(OFFER, nullable=True, help="the price to bill by; default: the cheapest on-demand one"),
+        "pool": Member(Text(), nullable=True, help="slug of devices the team already has: their machine and price"),
         "overrides": Member(
             Record(
                 {

@@ -30,6 +30,28 @@ class Pool:
     count: int
     usd_per_device_hour: float | None
 
+    @property
+    def offer(self) -> Offer | None:
+        """The pool's own price as an offer of one device; None where it has none."""
+        if self.usd_per_device_hour is None:
+            return None
+        return Offer(
+            provider="pool",
+            region=self.slug,
+            instance=self.slug,
+            node_type=self.node_type.slug,
+            accelerator=self.accelerator.slug,
+            accelerator_count=1,
+            pricing_kind="internal",
+            commitment="",
+            usd_per_hour=self.usd_per_device_hour,
+            price_date=None,
+            date_precision="undated",
+            price_not_before=None,
+            price_not_after=None,
+            source="the pool's internal price",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constraints:

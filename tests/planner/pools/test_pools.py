@@ -9,6 +9,7 @@ import pytest
 from django.core.management import call_command
 
 from planner.ops.models import AuditEvent
+from planner.plans.running import plan_execute
 from planner.pools.models import Pool
 from planner.requests import context_for, read_plan
 from planner.teams.models import Role, Team
@@ -115,6 +116,49 @@ def test_a_plan_finds_its_teams_pool_and_no_other(
     unknown = stranger.post("/api/v1/plans/", {**asked, "hardware": {"pool": "lac"}}).json()["errors"]
     assert [fault["detail"].replace("lac", "lab") for fault in unknown] == [fault["detail"] for fault in foreign]
     assert foreign[0]["detail"].count("lab") == 1
+
+
+def test_a_plan_on_a_pool_ends_with_options_that_can_be_estimated_and_launched(
+    editor: Caller, caller: Callable[..., Caller], team: Team, other_team: Team
+) -> None:
+    editor.post(POOLS, LAB)
+    made = editor.post("/api/v1/plans/", {**PLAN, "hardware": {"pool": "lab", "max_count": 16}}).json()
+    plan_execute(plan_id=made["id"])
+    answer = editor.get(f"/api/v1/plans/{made['id']}/").json()
+    assert answer["status"] == "succeeded", answer
+    best = answer["recommendation"]
+    assert best["usd"] == pytest.approx(
+        best["hours"] * LAB["usd_per_device_hour"] * best["estimate"]["hardware"]["count"]
+    )
+    alone = editor.post("/api/v1/estimates/", best["estimate"]).json()
+    assert alone["time"]["step_seconds"] == best["step_seconds"]
+    assert alone["memory"]["device_bytes"] == best["device_bytes"]
+    assert alone["cost"]["usd_per_hour"] == best["usd_per_hour"]
+    assert {"slurm", "kubernetes", "skypilot"} <= set(best["exports"])
+    for link in best["exports"].values():
+        assert editor.get(f"/api/v1/plans/{made['id']}/{link}").status_code == 200
+    theirs = caller("nobody", of=other_team).post("/api/v1/estimates/", best["estimate"])
+    assert [fault["pointer"] for fault in theirs.json()["errors"]] == ["/hardware/pool"]
+
+
+@pytest.mark.parametrize(
+    ("member", "value", "pointer"),
+    [
+        ("accelerator", "l4", "/hardware/pool"),
+        ("node_type", "aws-p5-4xlarge", "/hardware/node_type"),
+        ("offer", {"provider": "aws", "region": "x", "instance": "y"}, "/hardware/offer"),
+        ("pool", "lac", "/hardware/pool"),
+    ],
+)
+def test_an_estimate_on_a_pool_takes_nothing_that_the_pool_is_not(
+    editor: Caller, member: str, value: Any, pointer: str
+) -> None:
+    editor.post(POOLS, LAB)
+    hardware = {"accelerator": LAB["accelerator"], "pool": "lab", "count": 8}
+    asked = {"model": "llama-2-7b", "hardware": hardware, "batch": {"sequence_length": 4096}}
+    assert editor.post("/api/v1/estimates/", asked).status_code == 200
+    refused = editor.post("/api/v1/estimates/", {**asked, "hardware": {**hardware, member: value}})
+    assert pointer in [fault["pointer"] for fault in refused.json()["errors"]]
 
 
 def test_a_pool_of_a_retired_device_is_kept_and_not_planned_with(editor: Caller, team: Team) -> None:
