@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from accounting.catalog import Offer
-from accounting.cost import MILLION, SECONDS_PER_HOUR
+from accounting.cost import MILLION, SECONDS_PER_HOUR, WATTS_PER_KILOWATT
 from accounting.evidence import Point, nearest
 from accounting.how import how_of
 from accounting.implementation import assumed
@@ -288,8 +288,12 @@ def cost_answer(estimate: Estimate, index: int) -> dict[str, Any]:
     count = int(estimate.scenario.layout.count[index, 0])
     rate = number(estimate.timing.tokens_per_second, index)
     per_hour = None if per_device is None else per_device * count
+    power = number(machine.power_watts, index)
     return {
         "usd_per_hour": per_hour,
+        "energy_kwh_per_million_tokens": None
+        if power is None or not rate
+        else count * power / WATTS_PER_KILOWATT / (rate * SECONDS_PER_HOUR) * MILLION,
         "usd_per_million_tokens": per_hour / (rate * SECONDS_PER_HOUR) * MILLION
         if per_hour is not None and rate
         else None,
@@ -311,6 +315,8 @@ def offer_answer(offer: Offer | None) -> dict[str, Any] | None:
         "accelerator_count": offer.accelerator_count,
         "price_date": None if offer.price_date is None else offer.price_date.isoformat(),
         "date_precision": offer.date_precision,
+        "billing_period_seconds": offer.billing_period_seconds,
+        "billing_minimum_seconds": offer.billing_minimum_seconds,
         "source": offer.source,
     }
 

@@ -147,6 +147,11 @@ class Offer:
     price_not_after: date | None
     source: str
     note: str = ""
+    billing_period_seconds: float | None = None
+    """Usage is rounded up to whole periods: 1, 60, 3600. None = not known: dollars are by the second."""
+    billing_minimum_seconds: float | None = None
+    """Least that is billed of a run. None = one period."""
+    billing_source: str = ""
 
     @property
     def usd_per_accelerator_hour(self) -> float:

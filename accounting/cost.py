@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from accounting.catalog import Offer
 from accounting.units import Bytes, Floats
 
 SECONDS_PER_HOUR = 3600.0
 MILLION = 1e6
 WATTS_PER_KILOWATT = 1000.0
+ROUNDING = 1e-12
+"""Share of a length that is noise of the arithmetic: exactly two periods are two, not three."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,8 @@ class RunCost:
     """Share of the wall time that trains."""
     checkpoint_interval_seconds: Floats
     hours: Floats
+    billed_hours: Floats
+    """Hours that are paid for: whole billing periods, once somebody has billed the run."""
     usd_per_hour: Floats
     usd: Floats
     usd_per_million_tokens: Floats
@@ -95,6 +102,7 @@ def run_cost(
         goodput=share,
         checkpoint_interval_seconds=interval,
         hours=hours,
+        billed_hours=hours,
         usd_per_hour=per_hour,
         usd=hours * per_hour,
         usd_per_million_tokens=per_million,
@@ -102,9 +110,44 @@ def run_cost(
     )
 
 
-def billed_usd(cost: RunCost, period_hours: float) -> Floats:
-    """Dollars where the provider bills whole periods: ceil(hours / period) · period · dollars an hour. [USD, (N, 1)]
+@dataclass(frozen=True, slots=True)
+class Billing:
+    """How usage is rounded up, float64 hours; zero = not at all."""
 
-    `RunCost.usd` is by the second. An unknown price or length stays NaN.
+    period: Floats
+    minimum: Floats
+
+
+def billing_of(offers: Sequence[Offer | None], index: NDArray[np.int64]) -> Billing:
+    """The billing terms of each candidate's offer; by the second where they are not known. [hours, shape of `index`]"""
+    terms = [(0.0, 0.0) if offer is None else billing_terms(offer) for offer in offers]
+    table = np.asarray(terms, dtype=np.float64).reshape(-1, 2) / SECONDS_PER_HOUR
+    return Billing(period=table[index, 0], minimum=table[index, 1])
+
+
+def billing_terms(offer: Offer) -> tuple[float, float]:
+    """(period, minimum) of an offer; zeros where nothing is known. [seconds]"""
+    return offer.billing_period_seconds or 0.0, offer.billing_minimum_seconds or 0.0
+
+
+def billed_hours(hours: Floats, billing: Billing) -> Floats:
+    """Hours that are paid for: ceil(max(hours, minimum) / period) · period. NaN and infinity stay. [hours]
+
+    A run is billed as one piece: a spot instance that comes back after a preemption starts its periods anew, which
+    costs up to one period more each time and is not counted.
     """
-    return np.ceil(cost.hours / period_hours) * period_hours * cost.usd_per_hour
+    least = np.maximum(hours, billing.minimum)
+    period = np.where(billing.period > 0, billing.period, 1.0)
+    whole = np.ceil(least / period * (1.0 - ROUNDING)) * period
+    return np.where(billing.period > 0, np.maximum(whole, period), least)
+
+
+def billed(cost: RunCost, billing: Billing, tokens: int | None) -> RunCost:
+    """The same run in whole billing periods: usd = billed hours · dollars an hour, and what a token costs so.
+
+    An unknown price or length stays NaN; without `tokens` the rates are what they were.
+    """
+    paid = billed_hours(cost.hours, billing)
+    usd = paid * cost.usd_per_hour
+    each = cost.usd_per_million_tokens if tokens is None else usd / tokens * MILLION
+    return replace(cost, billed_hours=paid, usd=usd, usd_per_million_tokens=each)

@@ -166,6 +166,7 @@ class OfferAdmin(CatalogRowAdmin):
         ("Price", {"fields": (("pricing_kind", "commitment"), ("usd_per_hour", "usd_per_accelerator_hour"),
                               "price_confirmed", ("price_date", "date_precision"),
                               ("price_not_before", "price_not_after"))}),
+        ("Billing", {"fields": (("billing_period_seconds", "billing_minimum_seconds"), "billing_source")}),
         ("Source", {"fields": _SOURCE}),
     )  # fmt: skip
 

@@ -264,6 +264,8 @@ OFFERS = Table(
         Column("date_precision"),
         *_columns(date="price_not_before price_not_after"),
         Column("price_confirmed", "flag"),
+        *_columns(integer="billing_period_seconds billing_minimum_seconds"),
+        Column("billing_source"),
         *_PROVENANCE,
     ),
     key=(

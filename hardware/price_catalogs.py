@@ -106,6 +106,8 @@ def _gpu_memory(text: str) -> float | None:
     return size / 1024 if isinstance(size, (int, float)) else None
 
 
+BILLING = ("billing_period_seconds", "billing_minimum_seconds", "billing_source")
+"""No price file says them: a new price is billed as the provider's other ones."""
 READERS: Mapping[str, Callable[[str], Iterator[Priced | tuple[int, str, str]]]] = {
     "gpuhunt": read_gpuhunt,
     "skypilot": read_skypilot,
@@ -142,6 +144,8 @@ class _Known:
     devices: list[Accelerator]
     by_instance: dict[str, set[str]]
     nodes: dict[str, str]
+    billing: dict[str, set[tuple[Any, ...]]]
+    """Billing terms of the provider's offers by kind of price."""
 
     @classmethod
     def read(cls, provider: str) -> _Known:
@@ -152,7 +156,15 @@ class _Known:
             nodes[node.instance_name] = node.slug
         for instance, device in Offer.objects.filter(provider=provider).values_list("instance_name", "accelerator_id"):
             by_instance.setdefault(instance, set()).add(str(device))
-        return cls(list(Accelerator.objects.filter(retired=False)), by_instance, nodes)
+        billing: dict[str, set[tuple[Any, ...]]] = {}
+        for kind, *terms in Offer.objects.filter(provider=provider).values_list("pricing_kind", *BILLING):
+            billing.setdefault(kind, set()).add(tuple(terms))
+        return cls(list(Accelerator.objects.filter(retired=False)), by_instance, nodes, billing)
+
+    def billing_of(self, kind: str) -> Row:
+        """The billing terms that all the provider's offers of a kind share; else unknown."""
+        held = self.billing.get(kind, set())
+        return dict(zip(BILLING, next(iter(held)) if len(held) == 1 else (None, None, ""), strict=True))
 
     def device_of(self, priced: Priced) -> tuple[str | None, str]:
         """(slug, '') where there is one answer, else (None, why)."""
@@ -197,6 +209,7 @@ def _row(priced: Priced, device: str, known: _Known, provider: str, day: date, l
         "price_not_before": None,
         "price_not_after": None,
         "price_confirmed": False,
+        **known.billing_of(priced.kind),
         "source": f"{layout} price file of {provider}, {day.isoformat()}",
         "source_date": day,
         "checked_date": day,

@@ -147,6 +147,9 @@ def _offer(row: Row, nodes: set[str]) -> catalog.Offer:
         date_precision=row["date_precision"],
         price_not_before=row["price_not_before"],
         price_not_after=row["price_not_after"],
+        billing_period_seconds=row["billing_period_seconds"],
+        billing_minimum_seconds=row["billing_minimum_seconds"],
+        billing_source=row["billing_source"],
         source=row["source"],
         note=row["note"],
     )

@@ -236,6 +236,16 @@ def _price(row: Row) -> Iterator[Fault]:
         yield Fault("price_not_before", "an undated price says between which two days it was read")
 
 
+def _billing(row: Row) -> Iterator[Fault]:
+    period, minimum = row["billing_period_seconds"], row["billing_minimum_seconds"]
+    if period is None and minimum is not None:
+        yield Fault("billing_minimum_seconds", "a least amount goes with a billing period: enter the period too")
+    elif period and minimum is not None and minimum < period:
+        yield Fault("billing_minimum_seconds", f"{minimum} s is less than one period of {period} s: leave it empty")
+    if period is not None and not row["billing_source"].strip():
+        yield Fault("billing_source", "say where the provider's billing terms can be read")
+
+
 def _latency(row: Row) -> Iterator[Fault]:
     low, high = row["latency_microseconds_low"], row["latency_microseconds_high"]
     if low is not None and high is not None and low > high:
@@ -281,5 +291,7 @@ RULES: Mapping[str, tuple[Rule, ...]] = {
         _both_directions("gigabytes_per_second_per_direction", "gigabytes_per_second_bidirectional"),
         _latency,
     ),
-    "offers": (_sourced, _positive("usd_per_hour", "accelerator_count"), _price),
+    "offers": (_sourced, _positive("usd_per_hour", "accelerator_count",
+                                                       "billing_period_seconds", "billing_minimum_seconds"),
+               _price, _billing),
 }  # fmt: skip

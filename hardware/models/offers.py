@@ -47,6 +47,13 @@ class Offer(CatalogRow):
     price_confirmed = models.BooleanField(
         default=False, help_text="Tick where a device-hour outside $0.05 to $50 is really meant."
     )
+    billing_period_seconds = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Usage is rounded up to whole periods: 1, 60, 3600. Empty where not known."
+    )
+    billing_minimum_seconds = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Least that is billed of a run; empty: one period."
+    )
+    billing_source = models.CharField(max_length=300, blank=True, default="", help_text="Where the terms can be read.")
     history = HistoricalRecords()
 
     class Meta:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -10,8 +11,9 @@ import numpy as np
 
 from accounting.answer import offer_answer as priced_by
 from accounting.catalog import Offer
+from accounting.cost import RunCost
 from planner.search.changes import Outcome, outcome, what_if, what_would_work
-from planner.search.explain import explanation, faster, missed_by, price_warnings, why, why_not
+from planner.search.explain import billing_warnings, explanation, faster, missed_by, price_warnings, why, why_not
 from planner.search.found import Found
 from planner.search.machines import price_age_days
 from planner.search.points import points
@@ -90,7 +92,7 @@ def plan_answer(problem: PlanProblem, found: Found, cancelled: Cancelled) -> dic
         "rejections": {reason: found.rejected[reason] for reason in sorted(found.rejected)},
         "nearest_misses": [miss(problem, reason, one) for reason, one in misses],
         "assumptions": [*problem.assumptions, *substituted(problem)],
-        "warnings": [*problem.warnings, *price_warnings(candidates, problem.as_of), *_kind_warnings(candidates)],
+        "warnings": [*problem.warnings, *_price_words(problem, candidates)],
         "search": {"candidates": found.candidates, "feasible": found.feasible_count},
         "provenance": {
             "price_dates": price_dates(candidates),
@@ -161,6 +163,7 @@ def option(problem: PlanProblem, shown: Shown, row: int, rank: int | None, best:
     one, result, answer = shown.of(row)
     memory, time = answer["memory"], answer["time"]
     low, high = result.hours_band
+    least, most = result.usd_band
     rate = one.usd_per_hour
     return {
         "rank": rank,
@@ -168,7 +171,7 @@ def option(problem: PlanProblem, shown: Shown, row: int, rank: int | None, best:
         "hours": number(one.hours),
         "hours_band": [number(low), number(high)],
         "usd": number(one.usd),
-        "usd_band": [number(low * rate), number(high * rate)],
+        "usd_band": [number(least), number(most)],
         "usd_per_hour": number(rate),
         "step_seconds": number(one.step_seconds),
         "device_bytes": memory["device_bytes"],
@@ -177,10 +180,29 @@ def option(problem: PlanProblem, shown: Shown, row: int, rank: int | None, best:
         "exports": {},
         "memory": {name: memory[name] for name in MEMORY_SUMMARY},
         "time": {name: time[name] for name in TIME_SUMMARY},
+        "run": run_answer(result.run),
         "offer": offer_answer(one.machine.offer, problem.as_of),
         "other_prices": one.machine.others,
         "nodes": -(-one.count // one.machine.node_devices),
         "warnings": answer["warnings"],
+    }
+
+
+def run_answer(run: RunCost) -> dict[str, Any]:
+    """What becomes of the step over the whole job; null where a price, a power or the length is not known.
+
+    `checkpoint_interval_seconds` is null where nothing ever fails; `energy_kwh` is that of the devices at their limit.
+    """
+    row = {item.name: number(float(getattr(run, item.name)[0, 0])) for item in fields(run)}
+    by_second = number(float((run.hours * run.usd_per_hour)[0, 0]))
+    return {
+        "steps": None if row["steps"] is None else int(row["steps"]),
+        "goodput": row["goodput"],
+        "checkpoint_interval_seconds": row["checkpoint_interval_seconds"],
+        "billed_hours": row["billed_hours"],
+        "usd_by_the_second": by_second,
+        "usd_per_million_tokens": row["usd_per_million_tokens"],
+        "energy_kwh": row["energy_kilowatt_hours"],
     }
 
 
@@ -221,11 +243,22 @@ def price_dates(shown: list[Candidate]) -> list[str]:
     return sorted({offer.price_date.isoformat() for offer in offers if offer is not None and offer.price_date})
 
 
-def _kind_warnings(shown: list[Candidate]) -> list[str]:
+def _price_words(problem: PlanProblem, shown: list[Candidate]) -> list[str]:
+    """What the prices ask of their reader: their age, their kind, how they are billed."""
+    return [*price_warnings(shown, problem.as_of), *_kind_warnings(problem, shown), *billing_warnings(shown)]
+
+
+def _kind_warnings(problem: PlanProblem, shown: list[Candidate]) -> list[str]:
     """What a price that is not on-demand asks of its reader."""
     kinds = {one.machine.offer.pricing_kind for one in shown if one.machine.offer is not None}
+    often = problem.goodput.preemptions_per_device_hour
+    counted = (
+        "count failures, not preemptions (goodput.preemptions_per_device_hour says how often)"
+        if often is None
+        else f"count {often:g} preemptions per device and hour beside failures"
+    )
     said = {
-        "spot": "Spot devices can be taken back: hours and dollars of spot options count failures, not preemptions.",
+        "spot": f"Spot devices can be taken back: hours and dollars of spot options {counted}.",
         "reserved": "Reserved prices hold for a commitment of months or years; the whole job alone may not fill it.",
     }
     return [said[kind] for kind in sorted(kinds) if kind in said]

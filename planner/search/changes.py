@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from accounting.cost import RunCost
 from accounting.estimate import Estimate, estimate
 from accounting.facts.optimizers import find_optimizer
 from accounting.facts.precisions import PRESETS
@@ -17,7 +18,7 @@ from accounting.model import Adapter
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
 from accounting.vocabulary import Engine, Place, RecomputeMode, Schedule
 from planner.search.machines import machine_choices
-from planner.search.pricing import cost_of
+from planner.search.pricing import billed_usd, cost_of
 from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate, Ranking
 from planner.search.scan import Cancelled, scan
@@ -38,6 +39,9 @@ class Outcome:
     hours: float
     hours_band: tuple[float, float]
     usd: float
+    usd_band: tuple[float, float]
+    run: RunCost
+    """Of the one row."""
 
     @property
     def fits(self) -> bool | None:
@@ -52,15 +56,17 @@ def outcome(problem: PlanProblem, scenario: Scenario) -> Outcome:
     cost = cost_of(problem, scenario, timing.step_seconds)
     upper = problem.constraints.risk == "upper"
     hours = float(cost.hours[0, 0])
-    low, high = (float((edge / timing.step_seconds)[0, 0]) for edge in timing.band)
+    low, high = (cost.hours * edge / timing.step_seconds for edge in timing.band)
     return Outcome(
         estimate=known,
         device_bytes=int(known.device_bytes[0, 0]),
         need=int((known.device_bytes_high if upper else known.device_bytes)[0, 0]),
         limit=int(known.limit_bytes[0, 0]),
         hours=hours,
-        hours_band=(hours * low, hours * high),
+        hours_band=(float(low[0, 0]), float(high[0, 0])),
         usd=float(cost.usd[0, 0]) if np.isfinite(cost.usd[0, 0]) else float(cost.usd_per_hour[0, 0]),
+        usd_band=(billed_usd(scenario, cost, low), billed_usd(scenario, cost, high)),
+        run=cost,
     )
 
 

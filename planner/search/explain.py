@@ -21,6 +21,10 @@ STALE_DAYS = 180
 """A price older than the first is said to be; older than the second, the reader is told to refresh it."""
 
 
+PAID_ANYWAY = ("internal", "reserved")
+"""Kinds of price that no usage is rounded up for: own devices, and commitments for a whole term."""
+HOUR_MATTERS = 0.01
+"""Share of a job's dollars from which on an hour more or less is worth a word."""
 LIMITS = ("budget", "deadline")
 LINKS_BIND = 0.25
 """Share of a step spent waiting for links from which they, and not the arithmetic, are worth improving."""
@@ -133,6 +137,21 @@ def _price_warning(offer: Offer | None, device: str, as_of: date | None) -> str:
         return ""
     text = f"{where} is {age} days old ({_day(offer.price_date)})"
     return f"{text}: refresh it before you rely on it." if age > STALE_DAYS else f"{text}."
+
+
+def billing_warnings(shown: Iterable[Candidate]) -> list[str]:
+    """Prices whose billing nobody could be quoted for, where a started hour would change the dollars by 1 % or more."""
+    said = set()
+    for one in shown:
+        offer = one.machine.offer
+        if offer is None or offer.pricing_kind in PAID_ANYWAY or offer.billing_period_seconds is not None:
+            continue
+        if one.usd_per_hour >= HOUR_MATTERS * one.usd:
+            said.add(
+                f"How {offer.provider} rounds usage up is not known: its dollars are by the second, "
+                "an hour begun may cost more."
+            )
+    return sorted(said)
 
 
 def _day(day: date) -> str:

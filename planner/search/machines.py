@@ -1,4 +1,7 @@
-"""The machines a plan may use: every distinct (device, node type, kind of price) at its cheapest price."""
+"""The machines a plan may use: every distinct (device, node type, kind of price) at its cheapest price.
+
+Where a dearer price is billed in finer steps, either may be the cheaper one of a short job: both stand.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from accounting.catalog import Accelerator, NodeType, Offer
+from accounting.cost import billing_terms
 from planner.search.problem import PlanProblem
 
 
@@ -43,7 +47,7 @@ def machine_choices(problem: PlanProblem) -> tuple[MachineChoice, ...]:
     """
     if problem.pool is not None:
         pool = problem.pool
-        return (MachineChoice(pool.accelerator, pool.node_type, _internal_offer(problem), 1),)
+        return (MachineChoice(pool.accelerator, pool.node_type, pool.offer, 1),)
     choices = []
     pairs = list(zip(problem.offers, problem.offer_nodes, strict=True))
     for accelerator in problem.accelerators:
@@ -84,35 +88,21 @@ def _by_node(accelerator: Accelerator, mine: list[tuple[Offer, NodeType | None]]
     choices = []
     for key in sorted(grouped):
         offers = sorted(grouped[key], key=lambda pair: (pair[0].usd_per_hour, pair[0].provider, pair[0].region))
-        cheapest, node = offers[0]
-        following = offers[1][0].usd_per_hour if len(offers) > 1 else None
-        choices.append(
-            MachineChoice(accelerator, node, cheapest, cheapest.accelerator_count, len(offers) - 1, following)
-        )
+        prices = [offer.usd_per_hour for offer, _ in offers] + [None]
+        for index in _undominated([billing_terms(offer) for offer, _ in offers]):
+            offer, node = offers[index]
+            following = prices[index + 1]
+            choices.append(MachineChoice(accelerator, node, offer, offer.accelerator_count, len(offers) - 1, following))
     return choices
 
 
-def _internal_offer(problem: PlanProblem) -> Offer | None:
-    """A pool's own price as an offer of one device."""
-    pool = problem.pool
-    if pool is None or pool.usd_per_device_hour is None:
-        return None
-    return Offer(
-        provider="pool",
-        region=pool.slug,
-        instance=pool.slug,
-        node_type=pool.node_type.slug,
-        accelerator=pool.accelerator.slug,
-        accelerator_count=1,
-        pricing_kind="internal",
-        commitment="",
-        usd_per_hour=pool.usd_per_device_hour,
-        price_date=None,
-        date_precision="undated",
-        price_not_before=None,
-        price_not_after=None,
-        source="the pool's internal price",
-    )
+def _undominated(terms: list[tuple[float, float]]) -> list[int]:
+    """Of prices in rising order those that no cheaper one is billed as finely as, by period and minimum."""
+    kept: list[int] = []
+    for index, (period, minimum) in enumerate(terms):
+        if not any(terms[other][0] <= period and terms[other][1] <= minimum for other in kept):
+            kept.append(index)
+    return kept
 
 
 def counts(problem: PlanProblem, choice: MachineChoice) -> list[int]:

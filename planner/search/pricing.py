@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 from numpy.typing import NDArray
 
-from accounting.cost import Interruptions, RunCost, run_cost
+from accounting.cost import Interruptions, RunCost, billed, billed_hours, billing_of, run_cost
 from accounting.partition import partition_of
 from accounting.scenario import Scenario
 from accounting.step_time import step_time
@@ -20,7 +20,21 @@ SPOT = "spot"
 
 
 def cost_of(problem: PlanProblem, scenario: Scenario, step_seconds: Floats) -> RunCost:
-    """Hours and dollars of a problem's whole job; `step_seconds` is (N, 1).
+    """Hours and dollars of a problem's whole job as it is billed; `step_seconds` is (N, 1)."""
+    machine = scenario.machine
+    run = _run(problem, scenario, step_seconds)
+    return billed(run, billing_of(machine.offers, machine.offer_index), problem.tokens)
+
+
+def billed_usd(scenario: Scenario, cost: RunCost, hours: Floats) -> float:
+    """Dollars of one row if it took `hours` instead; NaN where price or length is unknown."""
+    machine = scenario.machine
+    paid = billed_hours(hours, billing_of(machine.offers, machine.offer_index))
+    return float((paid * cost.usd_per_hour)[0, 0])
+
+
+def _run(problem: PlanProblem, scenario: Scenario, step_seconds: Floats) -> RunCost:
+    """The same by the second.
 
     Devices of spot offers are lost to preemptions beside failures where the problem says how often.
     """
@@ -67,7 +81,7 @@ def paces(problem: PlanProblem, scenario: Scenario, step_seconds: Floats) -> Flo
     """Hours of the job, seconds of a step where it has no length. [(N,)]"""
     if problem.tokens is None:
         return step_seconds[:, 0]
-    return cost_of(problem, scenario, step_seconds).hours[:, 0]
+    return _run(problem, scenario, step_seconds).hours[:, 0]
 
 
 def priced(problem: PlanProblem, fleet: Fleet, here: Candidates) -> Candidates:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from planner.web import format as text
+from planner.web import words
 from planner.web.explain_inputs import Input
 from planner.web.explanation import Asked, ExplainedLine, time_trust
 from planner.web.words import Json
@@ -40,12 +41,18 @@ def hours(asked: Asked) -> Filled | None:
     per_step, steps = counted
     goodput = steps * step / 3600 / hours
     low, high = asked.option.get("hours_band") or (hours, hours)
+    every = (asked.option.get("run") or {}).get("checkpoint_interval_seconds")
     inputs = (
         Input("tokens", "tokens of the job", text.count(asked.tokens), "the plan request"),
         Input("batch", "tokens of a step", text.count(per_step), asked.asked_by),
         Input("steps", "steps of the job", text.count(steps), "tokens / batch, rounded up"),
         Input("step", "seconds per step", text.duration(step), "the step's own explanation"),
         Input("goodput", "share of the time that trains", text.share(goodput, 1.0), "failures and checkpoints"),
+        *(
+            (Input("interval", "time between checkpoints", text.duration(every), "Young and Daly: loses least"),)
+            if every
+            else ()
+        ),
     )
     filled = f"{steps:,} \u00b7 {text.fixed(step, 3)} s / {text.fixed(goodput, 4)} / 3600"
     trust = f"Likely between {text.hours(low)} and {text.hours(high)}, as the step is."
@@ -80,12 +87,14 @@ def cost(asked: Asked) -> Filled | None:
     if usd is None or rate is None or hours is None:
         return None
     low, high = asked.option.get("usd_band") or (usd, usd)
+    paid = (asked.option.get("run") or {}).get("billed_hours") or hours
     inputs = (
         Input("hours", "hours of the job", text.fixed(hours, 2), "the time's own explanation"),
+        Input("billed", "hours that are paid", text.fixed(paid, 2), words.billing(_offer(asked))),
         Input("rate", "USD per hour, all GPUs", text.money_rate(rate), "GPUs \u00b7 price"),
         *_offer_inputs(_offer(asked)),
     )
-    filled = f"{text.fixed(hours, 3)} \u00b7 {text.money_rate(rate)}"
+    filled = f"{text.fixed(paid, 3)} \u00b7 {text.money_rate(rate)}"
     trust = f"Likely between {text.money(low)} and {text.money(high)}: the price is as it stands, the hours may differ."
     return Filled(text.money(usd), filled, f"= ${text.fixed(usd, 2)}", (), inputs, trust)
 

@@ -50,7 +50,8 @@ TOTALS: Mapping[str, Total] = {
         "Young 1974 and Daly 2006 for the goodput.",
     ),
     "cost": Total(
-        "Cost", "whole job", "Hours at the price of everything rented.", "USD = hours \u00b7 USD per hour",
+        "Cost", "whole job", "Hours that are paid at the price of everything rented.",
+        "USD = ceil(max(hours, minimum) / billing period) \u00b7 billing period \u00b7 USD per hour",
         "The offer named below.",
     ),
     "rate": Total(

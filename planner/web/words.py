@@ -204,3 +204,17 @@ def method(estimate: Json) -> str:
     parts.append("no recompute" if recompute == "none" else f"{recompute} recompute")
     offloaded = offload_name(estimate.get("offload"))
     return ", ".join(parts + ([f"offload {offloaded}"] if offloaded else []))
+
+
+_PERIODS = {1: "second", 60: "minute", 3600: "hour", 86_400: "day"}
+
+
+def billing(offer: Json) -> str:
+    """'by the minute', 'by the second, at least 60 s': how usage is rounded up; how it is not, where nobody knows."""
+    period, minimum = offer.get("billing_period_seconds"), offer.get("billing_minimum_seconds")
+    if not period:
+        kind = offer.get("pricing")
+        own = {"internal": "own devices, by the second", "reserved": "by the second; a commitment is paid for its term"}
+        return own.get(str(kind), "by the second; how usage is rounded up is not known")
+    each = f"by the {_PERIODS[period]}" if period in _PERIODS else f"in steps of {period:,}{NBSP}s"
+    return each if not minimum or minimum <= period else f"{each}, at least {minimum:,}{NBSP}s"

@@ -10,7 +10,9 @@ import pytest
 from hardware.columns import OFFERS, CatalogFileError, Column, read_table
 from hardware.loader import SHIPPED_DATA
 
-OFFER = "aws,us-east-1,p5.48xlarge,,h100-sxm5-80gb,{count},on-demand,,{price},{day},exact,,,{flag},list,,,high,{why},"
+OFFER = (
+    "aws,us-east-1,p5.48xlarge,,h100-sxm5-80gb,{count},on-demand,,{price},{day},exact,,,{flag},,,,list,,,high,{why},"
+)
 
 
 def write(folder: Path, *lines: str) -> Path:

@@ -5,6 +5,7 @@ Nothing of planner.search is used but the problem it is asked, and its number of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -106,22 +107,38 @@ def judge(problem: PlanProblem, scenario: Scenario, offer: Offer, node_devices: 
             failures_per_device_hour=goodput.failures_per_device_hour,
         ),
     )
-    hours, usd = float(cost.hours[0, 0]), float(cost.usd[0, 0])
+    hours = float(cost.hours[0, 0])
+    usd = paid(offer, hours) * float(cost.usd_per_hour[0, 0])
     limits = problem.constraints
     late = limits.deadline_hours is not None and hours > limits.deadline_hours
     dear = limits.budget_usd is not None and usd > limits.budget_usd
     return None if late or dear or not np.isfinite(hours * usd) else (hours, usd, count)
 
 
+def paid(offer: Offer, hours: float) -> float:
+    """Hours that an offer bills."""
+    least = max(hours, (offer.billing_minimum_seconds or 0) / 3600)
+    period = (offer.billing_period_seconds or 0) / 3600
+    return math.ceil(least / period * (1 - 1e-12)) * period if period and math.isfinite(least) else least
+
+
+def terms(offer: Offer) -> tuple[float, float]:
+    return offer.billing_period_seconds or 0, offer.billing_minimum_seconds or 0
+
+
 def prices(problem: PlanProblem) -> Iterator[Offer]:
-    """The cheapest price of each machine and kind."""
+    """The cheapest price of each machine, kind and way of billing, but for those another beats in price and terms."""
     cheapest: dict[tuple[Any, ...], Offer] = {}
     for offer, node in zip(problem.offers, problem.offer_nodes, strict=True):
         place = node.slug if node else offer.instance
-        key = (offer.accelerator, place, offer.accelerator_count, offer.pricing_kind, offer.commitment)
+        key = (offer.accelerator, place, offer.accelerator_count, offer.pricing_kind, offer.commitment, terms(offer))
         if key not in cheapest or offer.usd_per_hour < cheapest[key].usd_per_hour:
             cheapest[key] = offer
-    yield from cheapest.values()
+    for key, offer in cheapest.items():
+        rivals = [other for held, other in cheapest.items() if held[:-1] == key[:-1] and other is not offer]
+        finer = [rival for rival in rivals if all(one <= two for one, two in zip(terms(rival), terms(offer)))]  # noqa: B905
+        if not any(rival.usd_per_hour <= offer.usd_per_hour for rival in finer):
+            yield offer
 
 
 def requests(problem: PlanProblem) -> Iterator[tuple[dict[str, Any], Offer, int, int]]:

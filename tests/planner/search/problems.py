@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 from planner.errors import InvalidRequest
@@ -51,6 +52,20 @@ def wider_problem(seed: int) -> PlanProblem:
             return read_plan(request, CONTEXT)
         except InvalidRequest:
             continue
+
+
+def billed_at_random(problem: PlanProblem, seed: int) -> PlanProblem:
+    """The problem with other billing terms at every provider, hourly ones among them."""
+    chance = random.Random(seed)
+    choices = [(None, None), (1, 60), (60, None), (3600, None), (600, 7200), (36_000, None)]
+    terms = {name: chance.choice(choices) for name in sorted({offer.provider for offer in problem.offers})}
+    offers = (
+        replace(
+            offer, billing_period_seconds=terms[offer.provider][0], billing_minimum_seconds=terms[offer.provider][1]
+        )
+        for offer in problem.offers
+    )
+    return replace(problem, offers=tuple(offers))
 
 
 def random_request(chance: random.Random) -> dict[str, Any]:

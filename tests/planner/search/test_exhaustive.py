@@ -22,7 +22,7 @@ from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate, Ranking, nearest_misses
 from planner.search.scan import scan
 from tests.planner.search.naive import naive
-from tests.planner.search.problems import random_problem, wider_problem
+from tests.planner.search.problems import billed_at_random, random_problem, wider_problem
 
 
 def scanned(problem: PlanProblem, *, prune: bool) -> Found:
@@ -31,7 +31,7 @@ def scanned(problem: PlanProblem, *, prune: bool) -> Found:
 
 def compare(seed: int) -> bool:
     """True where the problem had a feasible candidate."""
-    problem = random_problem(seed)
+    problem = billed_at_random(random_problem(seed), seed)
     found = scanned(problem, prune=False)
     slow = naive(problem)
     # A dearer objective than cost keeps candidates without a price, which the loop, made of prices, never tries.
