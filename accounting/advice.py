@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from accounting.constraints import reasons
 from accounting.facts.optimizers import find_optimizer
 from accounting.facts.refusals import eight_bit_adamw
 from accounting.implementation import keeps_code
@@ -19,10 +21,11 @@ from accounting.memory.device import device_bytes
 from accounting.memory.step import FUSED_STEP_ENGINES
 from accounting.scenario import Offload, Recipe, Recompute, Scenario
 from accounting.step_time import step_time
+from accounting.variants import legal, variants_of
 from accounting.vocabulary import Attention, Engine, Place, RecomputeMode
 
 if TYPE_CHECKING:
-    from accounting.estimate import Estimate
+    from accounting.estimate import Explained
 
 LAST_STAGE = 3
 SHARDED_STAGES: dict[Engine, tuple[int, ...]] = {
@@ -38,97 +41,176 @@ WORTH_IT = 0.05
 """Least share of what is too much that a change beside others takes away."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """A scenario of one row with some changes made, and its worst stage's device bytes."""
+@dataclass(frozen=True)
+class Evaluated:
+    """Candidates of one recipe, and their worst stages' device bytes, (N,)."""
 
-    change: str
     scenario: Scenario
     context: Context
-    bytes: int
+    bytes: NDArray[np.int64]
 
+    @cached_property
+    def seconds(self) -> NDArray[np.float64]:
+        """Of a step; NaN where they are not known. [(N,)]"""
+        return step_time(self.scenario, self.context.partition).step_seconds[:, 0]
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A candidate with some changes made."""
+
+    change: str
+    among: Evaluated | Explained
+    row: int
+
+    @property
+    def bytes(self) -> int:
+        """Device bytes of its worst stage."""
+        among = self.among
+        return int(among.bytes[self.row] if isinstance(among, Evaluated) else among.device.total[self.row].max())
+
+    @property
     def seconds(self) -> float:
-        """Seconds of a step; NaN where they are not known."""
-        return float(step_time(self.scenario, self.context.partition).step_seconds[0, 0])
+        """Of a step, without the price of a full card; NaN where they are not known."""
+        among = self.among
+        of_all = among.seconds if isinstance(among, Evaluated) else among.timing.step_seconds[:, 0]
+        return float(of_all[self.row])
+
+    @property
+    def scenario(self) -> Scenario:
+        """Of one row."""
+        return self.among.scenario.take(slice(self.row, self.row + 1))
 
 
-def advice(estimate: Estimate, index: int = 0) -> list[dict[str, Any]]:
-    """What would make one candidate fit, or what a candidate that fits could give back; cheapest in time first.
+def advice(found: Explained) -> list[list[dict[str, Any]]]:
+    """What would make each candidate fit, or what one that fits could give back; cheapest in time first.
 
     Rows: `change` in the request's own words, `saves_bytes` of the worst stage's device bytes (negative where memory is
     given back for speed), `time_ratio` of the step (null where the time is not known), `fits` with that change alone;
     where no change is enough alone, one more row of several. Empty where the capacity is unknown and where nothing but
     states is known of the model.
     """
-    limit = int(estimate.limit_bytes[index, 0])
-    before = int(estimate.device_bytes[index, 0])
-    if limit < 0 or not estimate.context.has_activations:
-        return []
-    scenario = estimate.scenario.take(slice(index, index + 1))
-    seconds = float(np.broadcast_to(estimate.timing.step_seconds, (len(estimate.scenario), 1))[index, 0])
-    if before <= limit:
-        return _given_back(scenario, before, limit, seconds)
-    tried = [one for one in _tried(changes(scenario)) if one.bytes < before]
-    if tried and all(one.bytes > limit for one in tried):
-        tried += _together(tried, before, limit)
-    rows = [_row(one, before, limit, seconds) for one in tried]
-    return sorted(rows, key=lambda row: (not row["fits"], row["time_ratio"] or 1.0, -row["saves_bytes"]))
+    advised: list[list[dict[str, Any]]] = [[] for _ in range(found.candidates)]
+    if not found.context.has_activations:
+        return advised
+    limits = found.limit_bytes[: found.candidates, 0]
+    before = found.device.total[: found.candidates].max(axis=1)
+    for luxury, chosen in ((True, before <= limits), (False, before > limits)):
+        candidates = np.flatnonzero(chosen & (limits >= 0))
+        if candidates.size:
+            for candidate, tried in _tried(found, candidates, luxury=luxury).items():
+                need = Need(int(before[candidate]), int(limits[candidate]), _seconds(found, candidate))
+                advised[candidate] = _given_back(tried, need) if luxury else _savings(tried, need)
+    return advised
 
 
-def _row(one: Tried, before: int, limit: int, seconds: float) -> dict[str, Any]:
-    ratio = one.seconds() / seconds
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A candidate as it is: driver-visible bytes of its worst stage, the most it may need, and its step's seconds."""
+
+    bytes: int
+    limit: int
+    seconds: float
+
+
+def _seconds(found: Explained, candidate: int) -> float:
+    return float(found.timing.step_seconds[candidate, 0])
+
+
+def _row(one: Tried, need: Need) -> dict[str, Any]:
+    ratio = one.seconds / need.seconds
     return {
         "change": one.change,
-        "saves_bytes": before - one.bytes,
-        "time_ratio": ratio if np.isfinite(ratio) else None,
-        "fits": one.bytes <= limit,
+        "saves_bytes": need.bytes - one.bytes,
+        "time_ratio": ratio if math.isfinite(ratio) else None,
+        "fits": one.bytes <= need.limit,
     }
 
 
-def _tried(made: Iterable[tuple[str, Scenario]]) -> Iterator[Tried]:
-    """Every change that is a layout and a recipe of its engine, with the bytes it needs."""
-    for change, changed in made:
-        if not int(reasons(changed.recipe, changed.layout)[0, 0]):
-            context = Context(changed)
-            yield Tried(change, changed, context, int(device_bytes(context, fill(MEMORY_LINES, context)).total.max()))
+def _tried(found: Explained, candidates: NDArray[np.int64], *, luxury: bool) -> dict[int, list[Tried]]:
+    """Every change that is a layout and a recipe of its engine, by candidate: recipes first, then layouts."""
+    tried: dict[int, list[Tried]] = {int(candidate): [] for candidate in candidates}
+    scenario = found.scenario.take(candidates)
+    for change, members in (_undone if luxury else recipe_changes)(scenario.recipe):
+        changed = replace(scenario, recipe=changed_recipe(scenario.recipe, **members))
+        runs = np.flatnonzero(legal(changed))
+        if runs.size:
+            among = _evaluated(changed.take(runs))
+            for row, candidate in enumerate(candidates[runs]):
+                tried[int(candidate)].append(Tried(change, among, row))
+    row = found.candidates
+    for variants in found.variants:
+        for place, candidate in enumerate(variants.candidates):
+            if variants.change.luxury is luxury and int(candidate) in tried:
+                tried[int(candidate)].append(Tried(variants.name(place), found, row + place))
+        row += len(variants.candidates)
+    return tried
 
 
-def _together(tried: list[Tried], before: int, limit: int) -> list[Tried]:
+def _evaluated(scenario: Scenario) -> Evaluated:
+    context = Context(scenario)
+    return Evaluated(scenario, context, device_bytes(context, fill(MEMORY_LINES, context)).total.max(axis=1))
+
+
+def _savings(tried: list[Tried], need: Need) -> list[dict[str, Any]]:
+    """What makes a candidate smaller; with one more row of several changes where none is enough alone."""
+    smaller = [one for one in tried if one.bytes < need.bytes]
+    if smaller and all(one.bytes > need.limit for one in smaller):
+        smaller += _together(smaller, need)
+    rows = [_row(one, need) for one in smaller]
+    return sorted(rows, key=lambda row: (not row["fits"], row["time_ratio"] or 1.0, -row["saves_bytes"]))
+
+
+def _together(tried: list[Tried], need: Need) -> list[Tried]:
     """The cheapest changes in time, one after the other, until it fits; empty where all of them are not enough.
 
     A change that takes away less than WORTH_IT of what is still too much is left out.
     """
     best: Tried | None = None
-    for one in sorted(tried, key=lambda row: row.seconds()):
+    for one in sorted(tried, key=lambda row: row.seconds):
         if best is None:
-            best = one if before - one.bytes >= WORTH_IT * (before - limit) else None
+            best = one if need.bytes - one.bytes >= WORTH_IT * (need.bytes - need.limit) else None
             continue
-        again = dict(changes(best.scenario))
-        further = next(_tried([(one.change, again[one.change])]), None) if one.change in again else None
-        if further is None or best.bytes - further.bytes < WORTH_IT * (best.bytes - limit):
+        further = _further(best, one.change)
+        if further is None or best.bytes - further.bytes < WORTH_IT * (best.bytes - need.limit):
             continue
-        best = replace(further, change=f"{best.change}, {one.change}")
-        if best.bytes <= limit:
+        best = further
+        if best.bytes <= need.limit:
             return [best]
     return []
 
 
-def _given_back(scenario: Scenario, before: int, limit: int, seconds: float) -> list[dict[str, Any]]:
+def _further(best: Tried, change: str) -> Tried | None:
+    """The same with one change more; None where the two do not go together."""
+    again = dict(changes(best.scenario)).get(change)
+    if again is None or not legal(again)[0]:
+        return None
+    return Tried(f"{best.change}, {change}", _evaluated(again), 0)
+
+
+def _given_back(tried: list[Tried], need: Need) -> list[dict[str, Any]]:
     """Savings that a candidate could do without and step faster, most time first."""
-    tried = [one for one in _tried(luxuries(scenario)) if before < one.bytes <= limit]
-    rows = [_row(one, before, limit, seconds) for one in tried]
+    rows = [_row(one, need) for one in tried if need.bytes < one.bytes <= need.limit]
     faster = [row for row in rows if row["time_ratio"] is not None and row["time_ratio"] < 1]
     return sorted(faster, key=lambda row: row["time_ratio"])
 
 
 def luxuries(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
-    """Changes that take memory and may save time: the reverse of what makes a run fit."""
-    recipe, layout = scenario.recipe, scenario.layout
-    for change, members in _undone(recipe):
+    """Changes of a scenario of one row that take memory and may save time: the reverse of what makes a run fit."""
+    return _changed(scenario, luxury=True)
+
+
+def changes(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
+    """Every change that makes a scenario of one row smaller, named as the request would say it."""
+    return _changed(scenario, luxury=False)
+
+
+def _changed(scenario: Scenario, *, luxury: bool) -> Iterator[tuple[str, Scenario]]:
+    recipe = scenario.recipe
+    for change, members in (_undone if luxury else recipe_changes)(recipe):
         yield change, replace(scenario, recipe=changed_recipe(recipe, **members))
-    if int(layout.micro_batches[0, 0]) % 2 == 0:
-        doubled = replace(layout, micro_batch_size=layout.micro_batch_size * 2, micro_batches=layout.micro_batches // 2)
-        yield f"batch.micro_batch_size={int(doubled.micro_batch_size[0, 0])}", replace(scenario, layout=doubled)
+    for variants in variants_of(scenario, luxury=luxury):
+        yield variants.name(0), variants.scenario
 
 
 def _undone(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -148,23 +230,6 @@ def _undone(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:
             )
             yield f"offload.{name}=none", {"offload": replace(offload, **together)}
             break
-
-
-def changes(scenario: Scenario) -> Iterator[tuple[str, Scenario]]:
-    """Every change that makes sense for a scenario of one row, named as the request would say it."""
-    recipe = scenario.recipe
-    for change, members in recipe_changes(recipe):
-        yield change, replace(scenario, recipe=changed_recipe(recipe, **members))
-    layout = scenario.layout
-    if int(layout.micro_batch_size[0, 0]) > 1 and int(layout.micro_batch_size[0, 0]) % 2 == 0:
-        halved = replace(layout, micro_batch_size=layout.micro_batch_size // 2, micro_batches=layout.micro_batches * 2)
-        yield f"batch.micro_batch_size={int(halved.micro_batch_size[0, 0])}", replace(scenario, layout=halved)
-    if int(layout.tp[0, 0]) > 1 and not bool(layout.sequence_parallel[0, 0]):
-        split = replace(layout, sequence_parallel=np.ones_like(layout.sequence_parallel))
-        yield "parallelism.sequence_parallel=true", replace(scenario, layout=split)
-    if int(layout.dp_replicate[0, 0]) > 1:
-        whole = replace(layout, dp_shard=layout.data_parallel, dp_replicate=np.ones_like(layout.dp_replicate))
-        yield f"parallelism.dp_shard={int(whole.dp_shard[0, 0])}", replace(scenario, layout=whole)
 
 
 def recipe_changes(recipe: Recipe) -> Iterator[tuple[str, dict[str, Any]]]:

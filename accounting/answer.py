@@ -5,39 +5,27 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from accounting.catalog import Offer
 from accounting.cost import MILLION, SECONDS_PER_HOUR, WATTS_PER_KILOWATT
 from accounting.evidence import Point, nearest
-from accounting.how import how_of
-from accounting.implementation import assumed
+from accounting.how import at, how_of
 from accounting.ledger import MOMENTS, Moment, Row
-from accounting.memory.device import ranges_of
-from accounting.memory.outside import (
-    checkpoint_bytes,
-    host_bytes_per_node,
-    host_load_bytes_per_node,
-    host_save_bytes_per_node,
-    nvme_bytes_per_node,
-)
-from accounting.memory.ranks import rank_answer
 from accounting.optimizer_laws import needs_shapes
 from accounting.step_time.links import LINKS, link_report
 from accounting.version import ENGINE_VERSION
 from accounting.vocabulary import Bucket, Phase
 
 if TYPE_CHECKING:
-    from accounting.estimate import Estimate
+    from accounting.estimate import Explained
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "point_to_point")
 UNKNOWN_WITHOUT_ARCHITECTURE = (Bucket.ACTIVATIONS, Bucket.LOGITS_AND_LOSS)
 
 
-def answer_row(estimate: Estimate, index: int) -> dict[str, Any]:
+def answer_row(estimate: Explained, index: int) -> dict[str, Any]:
     """The contract's estimate answer for one candidate; numbers a model cannot have are null, with a warning."""
     memory = memory_answer(estimate, index)
-    recipe = estimate.scenario.recipe
+    recipe, origin = estimate.scenario.recipe, estimate.origins[index]
     return {
         "engine_version": ENGINE_VERSION,
         "model": {
@@ -50,25 +38,23 @@ def answer_row(estimate: Estimate, index: int) -> dict[str, Any]:
         "time": time_answer(estimate, index),
         "communication": communication_answer(estimate, index),
         "cost": cost_answer(estimate, index),
-        "assumptions": [*estimate.scenario.assumptions, *assumed(recipe)],
-        "warnings": list(
-            dict.fromkeys((*estimate.scenario.warnings, *recipe.model.warnings, *estimate.timing.warnings))
-        ),
+        "assumptions": [*origin.assumptions, *estimate.shared.assumed],
+        "warnings": list(dict.fromkeys((*origin.warnings, *recipe.model.warnings, *estimate.timing.warnings(index)))),
     }
 
 
-def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+def memory_answer(estimate: Explained, index: int) -> dict[str, Any]:
     """Lines, buckets, phases and the three levels for the worst stage of one candidate."""
-    stage = int(estimate.worst_stage[index, 0])
+    device, shared = estimate.device, estimate.shared
+    stage = int(device.total[index].argmax())
     by_phase, moments = phases(estimate, index, stage)
     peak_phase = max(by_phase, key=lambda phase: by_phase[phase])
     capacity = int(estimate.scenario.machine.capacity_bytes[index, 0])
-    device = int(estimate.device_bytes[index, 0])
-    limit = int(estimate.limit_bytes[index, 0])
+    need = int(device.total[index, stage])
+    limit = -1 if capacity < 0 else capacity - math.ceil(capacity * estimate.scenario.recipe.headroom)
     known = estimate.context.has_activations
-    worst_rank, ranks = rank_answer(estimate.scenario, estimate.context, index, stage)
-    weights, full = checkpoint_bytes(estimate.context)
-    high = int(estimate.device_bytes_high[index, 0])
+    worst_rank, ranks = shared.ranks.answer(index, stage)
+    high = int(device.high[index, stage])
     peak_moment = moments[peak_phase]
     return {
         "lines": [line for row in estimate.ledger.rows if (line := line_answer(estimate, row, index, stage, moments))],
@@ -77,19 +63,19 @@ def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
         "moment_by_phase": {phase.value: moments[phase].name for phase in Phase},
         "peak_phase": peak_phase.value,
         "peak_allocated_bytes": by_phase[peak_phase],
-        "peak_reserved_bytes": int(estimate.peak_reserved_bytes[index, 0]),
-        "device_bytes": device,
-        "device_bytes_band": [int(estimate.device_bytes_low[index, 0]), high],
+        "peak_reserved_bytes": int(device.reserved[index, stage]),
+        "device_bytes": need,
+        "device_bytes_band": [int(device.low[index, stage]), high],
         "evidence": evidence(estimate, index),
         "overhead": overhead(estimate, index, stage),
         "capacity_bytes": None if capacity < 0 else capacity,
-        "fits": fits_answer(device, limit, known=known),
+        "fits": fits_answer(need, limit, known=known),
         "fits_at_upper": fits_answer(high, limit, known=known),
-        "headroom_bytes": None if capacity < 0 else capacity - device,
-        "host_bytes_per_node": int(host_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
-        "host_load_bytes_per_node": int(host_load_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
-        "host_save_bytes_per_node": int(host_save_bytes_per_node(estimate.context, estimate.ledger)[index, 0]),
-        "nvme_bytes_per_node": int(nvme_bytes_per_node(estimate.context)[index, 0]),
+        "headroom_bytes": None if capacity < 0 else capacity - need,
+        "host_bytes_per_node": int(shared.host[index, 0]),
+        "host_load_bytes_per_node": int(shared.host_load[index, 0]),
+        "host_save_bytes_per_node": int(shared.host_save[index, 0]),
+        "nvme_bytes_per_node": int(shared.nvme[index, 0]),
         "worst_rank": {
             "pipeline_stage": stage,
             "data_parallel_rank": worst_rank,
@@ -97,7 +83,7 @@ def memory_answer(estimate: Estimate, index: int) -> dict[str, Any]:
         },
         "data_parallel_ranks": ranks,
         "stages": stages(estimate, index),
-        "checkpoint_bytes": {"weights": weights, "full": full},
+        "checkpoint_bytes": dict(shared.checkpoint),
     }
 
 
@@ -110,7 +96,7 @@ def fits_answer(need: int, limit: int, *, known: bool) -> bool | None:
     return True if known else None
 
 
-def phases(estimate: Estimate, index: int, stage: int) -> tuple[dict[Phase, int], dict[Phase, Moment]]:
+def phases(estimate: Explained, index: int, stage: int) -> tuple[dict[Phase, int], dict[Phase, Moment]]:
     """Each phase at its worst moment on one stage."""
     totals: dict[Phase, int] = {}
     worst: dict[Phase, Moment] = {}
@@ -121,36 +107,37 @@ def phases(estimate: Estimate, index: int, stage: int) -> tuple[dict[Phase, int]
     return totals, worst
 
 
-def bytes_at(estimate: Estimate, row: Row, moment: Moment, index: int, stage: int) -> int:
+def bytes_at(estimate: Explained, row: Row, moment: Moment, index: int, stage: int) -> int:
     """Bytes of one line at one moment for one candidate and stage."""
     if moment not in row.by_moment:
         return 0
-    return int(np.broadcast_to(row.by_moment[moment], estimate.ledger.shape)[index, stage])
+    return at(row.by_moment[moment], index, stage)
 
 
 def line_answer(
-    estimate: Estimate, row: Row, index: int, stage: int, moments: dict[Phase, Moment]
+    estimate: Explained, row: Row, index: int, stage: int, moments: dict[Phase, Moment]
 ) -> dict[str, Any] | None:
     """One line of the ledger; None where it holds nothing in any phase."""
+    if not row.by_moment:
+        return None
     by_phase = {phase.value: bytes_at(estimate, row, moments[phase], index, stage) for phase in Phase}
     if not any(by_phase.values()):
         return None
+    formula = row.line.formula
     return {
         "bucket": row.line.bucket.value,
         "bytes_by_phase": by_phase,
         "dtype": row.line.dtype(estimate.context) if row.line.dtype else None,
         "formula": row.line.key,
-        "divisor": int(np.broadcast_to(row.line.divisor(estimate.context), estimate.ledger.shape)[index, stage])
-        if row.line.divisor
-        else 1,
+        "divisor": at(row.line.divisor(estimate.context), index, stage) if row.line.divisor else 1,
         "device": row.line.device,
-        "how": how_of(estimate, row.line.key, index, stage),
-        "note": row.line.formula.split("\n", 1)[0],
-        "explanation": row.line.formula,
+        "how": how_of(estimate.context, row.line.key, index, stage),
+        "note": formula.split("\n", 1)[0],
+        "explanation": formula,
     }
 
 
-def buckets(estimate: Estimate, index: int, stage: int, moment: Moment) -> dict[str, int | None]:
+def buckets(estimate: Explained, index: int, stage: int, moment: Moment) -> dict[str, int | None]:
     """The ledger at the peak, by bucket; sums to the peak exactly."""
     totals: dict[str, int | None] = dict.fromkeys((bucket.value for bucket in Bucket), 0)
     for row in estimate.ledger.rows:
@@ -164,7 +151,7 @@ def buckets(estimate: Estimate, index: int, stage: int, moment: Moment) -> dict[
     return totals
 
 
-def overhead(estimate: Estimate, index: int, stage: int) -> list[dict[str, Any]]:
+def overhead(estimate: Explained, index: int, stage: int) -> list[dict[str, Any]]:
     """What stands between the allocated bytes and the driver's reading."""
     device = estimate.device
     parts = (
@@ -179,10 +166,10 @@ def overhead(estimate: Estimate, index: int, stage: int) -> list[dict[str, Any]]
     return rows
 
 
-def evidence(estimate: Estimate, index: int) -> dict[str, Any]:
+def evidence(estimate: Explained, index: int) -> dict[str, Any]:
     """What the likely range rests on: how many measured runs, whose, and how far the nearest configuration lies."""
     recipe, layout = estimate.context.recipe, estimate.scenario.layout
-    names, chosen = ranges_of(estimate.context)
+    names, chosen = estimate.shared.ranges
     name = names[int(chosen[index, 0])]
     known = recipe.evidence
     row = known.band(name)
@@ -200,7 +187,7 @@ def evidence(estimate: Estimate, index: int) -> dict[str, Any]:
     }
 
 
-def stages(estimate: Estimate, index: int) -> list[dict[str, Any]]:
+def stages(estimate: Explained, index: int) -> list[dict[str, Any]]:
     """Every pipeline stage at its own peak."""
     partition = estimate.context.partition
     answers = []
@@ -219,18 +206,18 @@ def stages(estimate: Estimate, index: int) -> list[dict[str, Any]]:
     return answers
 
 
-def why_worst(estimate: Estimate, index: int, stage: int) -> str:
+def why_worst(estimate: Explained, index: int, stage: int) -> str:
     """Why this stage holds most, in words."""
     count = int(estimate.scenario.layout.pp[index, 0])
     if count == 1:
         return "all ranks hold the same"
-    live = int(np.broadcast_to(estimate.context.partition.live_chunks, estimate.ledger.shape)[index, stage])
+    live = at(estimate.context.partition.live_chunks, index, stage)
     ends = {0: "the embedding", count - 1: "the head and the loss"}
     held = f"{live} micro-batch{'es' if live != 1 else ''} in flight"
     return f"{held} and {ends[stage]}" if stage in ends else held
 
 
-def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+def time_answer(estimate: Explained, index: int) -> dict[str, Any]:
     """The step, its parts and rates; null where a fact is missing."""
     timing = estimate.timing
     return {
@@ -250,7 +237,7 @@ def time_answer(estimate: Estimate, index: int) -> dict[str, Any]:
     }
 
 
-def communication_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+def communication_answer(estimate: Explained, index: int) -> dict[str, Any]:
     """Bytes a device sends in a step, by collective and by link, and what the links cost."""
     traffic = estimate.timing.traffic_bytes
     by_collective = {name: whole(traffic[name], index) if name in traffic else None for name in COLLECTIVES}
@@ -262,9 +249,10 @@ def communication_answer(estimate: Estimate, index: int) -> dict[str, Any]:
     }
 
 
-def links_answer(estimate: Estimate, index: int, sent: int | None) -> dict[str, Any]:
+def links_answer(estimate: Explained, index: int, sent: int | None) -> dict[str, Any]:
     """Bytes and exposed seconds of the links inside a node, between nodes and to the host; where the network rules."""
-    report = link_report(estimate.scenario, index) if sent is not None else None
+    rate = float(estimate.scenario.machine.inter_bandwidth[index, 0])
+    report = link_report(estimate.links[index], rate) if sent is not None else None
     inter, host = (int(moved[index, 0]) for moved in (estimate.timing.inter_bytes, estimate.timing.host_bytes))
     moved = {"intra": None if sent is None else sent - inter, "inter": inter, "host": host}
     return {
@@ -281,7 +269,7 @@ def links_answer(estimate: Estimate, index: int, sent: int | None) -> dict[str, 
     }
 
 
-def cost_answer(estimate: Estimate, index: int) -> dict[str, Any]:
+def cost_answer(estimate: Explained, index: int) -> dict[str, Any]:
     """What the devices cost while the step runs; null where no price is known, never zero."""
     machine = estimate.scenario.machine
     per_device = number(machine.usd_per_device_hour, index)
@@ -323,7 +311,7 @@ def offer_answer(offer: Offer | None) -> dict[str, Any] | None:
 
 def number(values: Any, index: int) -> float | None:
     """A float of one candidate; null where it is not known."""
-    value = float(np.broadcast_to(values, (max(len(values), index + 1), 1))[index, 0])
+    value = float(values[index if len(values) > 1 else 0, 0])
     return value if math.isfinite(value) else None
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,18 +12,33 @@ from numpy.typing import NDArray
 
 from accounting.advice import advice
 from accounting.answer import answer_row
+from accounting.joined import joined
 from accounting.ledger import Ledger, fill
 from accounting.memory import MEMORY_LINES
 from accounting.memory.context import Context
 from accounting.memory.device import Device, device_bytes
 from accounting.memory.outside import host_bytes_per_rank
+from accounting.partition import partition_of
 from accounting.scenario import Scenario
+from accounting.shared import Shared
 from accounting.standing import Standing, standing_of
 from accounting.step_time import Timing, step_time
-from accounting.units import Bytes
+from accounting.step_time.links import with_links
+from accounting.units import Bytes, Floats
+from accounting.variants import Variants, variants_of
 from accounting.version import ENGINE_VERSION
 
-__all__ = ["ENGINE_VERSION", "Estimate", "Need", "estimate", "limit_bytes", "memory_of", "need_of"]
+__all__ = [
+    "ENGINE_VERSION",
+    "Estimate",
+    "Explained",
+    "Need",
+    "estimate",
+    "explain",
+    "limit_bytes",
+    "memory_of",
+    "need_of",
+]
 
 
 @dataclass(frozen=True)
@@ -81,7 +98,34 @@ class Estimate:
 
     def row(self, index: int = 0) -> dict[str, Any]:
         """The contract's answer for one candidate."""
-        return answer_row(self, index) | {"advice": advice(self, index)}
+        return explain([self.scenario.take(slice(index, index + 1))])[0]
+
+
+@dataclass(frozen=True)
+class Explained(Estimate):
+    """An estimate of candidates together with what their answers ask beside them; what they share is asked once.
+
+    The first `candidates` rows are the candidates, then come the changed layouts; `timing` has rows of links as well.
+    """
+
+    origins: tuple[Scenario, ...]
+    """Each candidate's own scenario, with what was said of it."""
+    variants: tuple[Variants, ...]
+
+    @property
+    def candidates(self) -> int:
+        """How many of the rows are candidates."""
+        return len(self.origins)
+
+    @cached_property
+    def shared(self) -> Shared:
+        """What all answers read."""
+        return Shared(self.context, self.ledger)
+
+    @property
+    def links(self) -> Floats:
+        """Seconds of a step with tried links, a row for each candidate. [(candidates, tries)]"""
+        return self.timing.step_seconds[len(self.scenario) :, 0].reshape(self.candidates, -1)
 
 
 def limit_bytes(capacity: Bytes, headroom: float) -> Bytes:
@@ -102,6 +146,37 @@ def estimate(scenario: Scenario) -> Estimate:
     worst = np.argmax(device.total, axis=1).reshape(-1, 1)
     timing = step_time(scenario, context.partition, need=np.take_along_axis(device.total, worst, axis=1))
     return Estimate(scenario=scenario, context=context, ledger=ledger, device=device, timing=timing)
+
+
+def explain(scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
+    """The contract's answer of scenarios of one recipe and one row each, as each alone would get it to the bit."""
+    found = explained(scenarios)
+    return [answer_row(found, index) | {"advice": advised} for index, advised in enumerate(advice(found))]
+
+
+def explained(scenarios: Sequence[Scenario]) -> Explained:
+    """Candidates, their layouts with one thing changed, and their links faster and slower, in one evaluation.
+
+    What is tried is timed without the price of a full card: `need` is 0 there.
+    """
+    scenario = joined(scenarios)
+    known = scenario.recipe.model.architecture is not None
+    variants = tuple(variants_of(scenario)) if known else ()
+    together = joined([scenario, *(one.scenario for one in variants)])
+    context, ledger, device = memory_of(together)
+    timed = joined([together, with_links(scenario)]) if known else together
+    need = np.zeros((len(timed), 1), dtype=np.int64)
+    need[: len(scenario), 0] = device.total.max(axis=1)[: len(scenario)]
+    timing = step_time(timed, partition_of(timed) if known else context.partition, need=need)
+    return Explained(
+        scenario=together,
+        context=context,
+        ledger=ledger,
+        device=device,
+        timing=timing,
+        origins=tuple(scenarios),
+        variants=variants,
+    )
 
 
 @dataclass(frozen=True, slots=True)

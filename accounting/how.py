@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from accounting.facts.dtypes import itemsize
 from accounting.memory.context import Context
-
-if TYPE_CHECKING:
-    from accounting.estimate import Estimate
+from accounting.units import Bytes
 
 BILLION, MILLION = 10**9, 10**6
 
 
-def how_of(estimate: Estimate, key: str, index: int, stage: int) -> str | None:
+def how_of(context: Context, key: str, index: int, stage: int) -> str | None:
     """The sentence of one line; None where the docstring's own first sentence says it as well."""
     sentence = SENTENCES.get(key)
-    return None if sentence is None else sentence(estimate.context, index, stage)
+    return None if sentence is None else sentence(context, index, stage)
 
 
-def at(values: object, context: Context, index: int, stage: int) -> int:
-    """One candidate's value on one stage."""
-    return int(np.broadcast_to(np.asarray(values), context.partition.shape)[index, stage])
+def at(values: Bytes | int, index: int, stage: int) -> int:
+    """One candidate's value on one stage, of what broadcasts to (N, S)."""
+    if isinstance(values, int) or not values.ndim:
+        return int(values)
+    rows, stages = values.shape
+    return int(values[index if rows > 1 else 0, stage if stages > 1 else 0])
 
 
 def short(count: int) -> str:
@@ -39,7 +37,7 @@ def _state(part: str, divided: str) -> Callable[[Context, int, int], str | None]
         dtype = getattr(context.recipe.precision, part)
         if dtype is None:
             return None
-        elements = short(at(context.trainable_elements, context, index, stage))
+        elements = short(at(context.trainable_elements, index, stage))
         return f"{itemsize(dtype)} B × {elements}{_share(context, divided, index)}, {dtype}"
 
     return sentence
@@ -51,20 +49,20 @@ def _share(context: Context, divided: str, index: int) -> str:
 
 
 def _optimizer(context: Context, index: int, stage: int) -> str:
-    elements = short(at(context.trainable_elements, context, index, stage))
+    elements = short(at(context.trainable_elements, index, stage))
     return f"{context.recipe.optimizer.name} on {elements}{_share(context, 'states', index)}"
 
 
 def _frozen(context: Context, index: int, stage: int) -> str:
-    elements = short(at(context.partition.elements(trainable=False), context, index, stage))
+    elements = short(at(context.partition.elements(trainable=False), index, stage))
     return f"{elements} frozen, {context.base_dtype}{_share(context, 'parameters', index)}"
 
 
 def _blocks(context: Context, index: int, stage: int) -> str:
-    layers = at(context.partition.layers, context, index, stage)
+    layers = at(context.partition.layers, index, stage)
     tokens = int(context.partition.tokens[index, 0])
-    held = at(context.stage.one_micro_batch, context, index, stage)
-    live = at(context.partition.live_chunks, context, index, stage)
+    held = at(context.stage.one_micro_batch, index, stage)
+    live = at(context.partition.live_chunks, index, stage)
     per_token = held // max(tokens * layers, 1)
     flights = f" × {live} in flight" if live > 1 else ""
     return f"{per_token:,} B × {tokens:,} tokens × {layers} layers{flights}"
@@ -80,8 +78,8 @@ def _logits(context: Context, index: int, stage: int) -> str | None:
 
 
 def _units(context: Context, index: int, stage: int) -> str:
-    block = short(at(context.block_elements, context, index, stage))
-    root = short(at(context.root_elements, context, index, stage))
+    block = short(at(context.block_elements, index, stage))
+    root = short(at(context.root_elements, index, stage))
     return f"gathered blocks of {block} and the root of {root}"
 
 

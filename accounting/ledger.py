@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from accounting.memory.context import Context
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Moment:
-    """One instant of a phase at which the peak may stand."""
+    """One instant of a phase at which the peak may stand; there are those of MOMENTS, each itself and no other."""
 
     phase: Phase
     name: str

@@ -7,6 +7,7 @@ and `active` says which stages a candidate has.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Schedule
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LocalTensor:
     """One kind of tensor on a rank, after tensor, expert and pipeline parallelism, before data-parallel sharding."""
 
@@ -33,7 +34,7 @@ class LocalTensor:
     leading: bool = False
     """Stands before the blocks."""
 
-    @property
+    @cached_property
     def elements(self) -> Bytes:
         """Elements of one copy, (N, 1)."""
         total = np.ones_like(self.dims[0]) if self.dims else np.ones((1, 1), dtype=np.int64)

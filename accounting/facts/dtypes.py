@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from types import MappingProxyType
 
 import numpy as np
@@ -119,6 +120,7 @@ def find_dtype(name: str) -> Dtype:
         raise KeyError(f"unknown dtype {name!r}; known: {', '.join(DTYPES)}") from None
 
 
+@cache
 def itemsize(name: str) -> int:
     """Whole bytes of one element of an unquantised format. [byte]
 

@@ -48,6 +48,8 @@ class Context(HeldTensors):
     def __init__(self, scenario: Scenario, partition: Partition | None = None, shard_rank: Bytes | None = None) -> None:
         super().__init__(scenario, partition, shard_rank)
         self.numerics: Numerics = numerics_of(scenario.recipe)
+        self.known_states: tuple[Bytes, Bytes] | None = None
+        """What `states.optimizer_bytes` found."""
 
     @cached_property
     def old_software(self) -> NDArray[np.bool_]:

@@ -58,6 +58,19 @@ class HeldTensors:
 
     def stored(self, *, divided: bool) -> list[Piece]:
         """Arrays of the trainable tensors as a rank stores them, whole or its part of them."""
+        return self.stored_parts if divided else self.stored_whole
+
+    @cached_property
+    def stored_parts(self) -> list[Piece]:
+        """A rank's part of the trainable tensors."""
+        return self._stored(divided=True)
+
+    @cached_property
+    def stored_whole(self) -> list[Piece]:
+        """The trainable tensors undivided, padded where the engine pads."""
+        return self._stored(divided=False)
+
+    def _stored(self, *, divided: bool) -> list[Piece]:
         items, cut = self.trainable, self.law.cut
         if cut in PADDED_WHOLE:
             return flat_pieces(cut, items, self.partition, divided=divided)

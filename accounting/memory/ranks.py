@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,9 @@ from accounting.memory.context import Context
 from accounting.memory.gradients import fullest_rank
 from accounting.memory.host import HOST_LINES
 from accounting.memory.states import STATE_LINES
-from accounting.scenario import Scenario
+from accounting.scenario import BATCH_COLUMNS, Scenario
 from accounting.units import Bytes
+from accounting.vocabulary import Place
 
 MOST_LISTED = 64
 """Shard groups up to this size are listed rank by rank in an answer."""
@@ -86,10 +89,27 @@ def _held(ledger: Ledger, keys: tuple[str, ...]) -> Bytes:
     return total
 
 
-def rank_answer(
-    scenario: Scenario, context: Context, index: int, stage: int
-) -> tuple[int, list[dict[str, Any]] | None]:
-    """(rank of the shard group that the lines speak of, every rank's states or None beyond MOST_LISTED ranks)."""
-    worst = int(np.broadcast_to(fullest_rank(context), context.partition.shape)[index, stage])
-    ways = ranks_in_shard_group(scenario, index)
-    return worst, states_by_rank(scenario, index, stage).groups() if ways <= MOST_LISTED else None
+class Ranks:
+    """The states of every rank of the candidates' shard groups; candidates of one layout are asked about once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._known: dict[tuple[int, ...], list[dict[str, Any]]] = {}
+
+    @cached_property
+    def _fullest(self) -> Bytes:
+        return np.broadcast_to(fullest_rank(self._context), self._context.partition.shape)
+
+    def answer(self, index: int, stage: int) -> tuple[int, list[dict[str, Any]] | None]:
+        """(rank of the shard group that the lines speak of, every rank's states or None beyond MOST_LISTED ranks)."""
+        scenario, worst = self._context.scenario, int(self._fullest[index, stage])
+        if ranks_in_shard_group(scenario, index) > MOST_LISTED:
+            return worst, None
+        # Offloaded activations rest on the host as well.
+        unread = BATCH_COLUMNS if scenario.recipe.offload.activations is Place.NONE else ()
+        layout = scenario.layout
+        columns = (getattr(layout, item.name) for item in fields(layout) if item.name not in unread)
+        place = (stage, *(int(column[index, 0]) for column in columns))
+        if place not in self._known:
+            self._known[place] = states_by_rank(scenario, index, stage).groups()
+        return worst, copy.deepcopy(self._known[place])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def law_of(engine: Engine, zero_stage: int) -> Law:
     return Law(_CUTS[engine][zero_stage], *_STAGES[stage])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Piece:
     """One array as a rank stores it: its dims, each broadcasting to (N, S), and how many a stage's rank has, (N, S)."""
 
@@ -76,7 +77,7 @@ class Piece:
     item: LocalTensor | None
     """The tensor it comes from; None where several lie in one flat array."""
 
-    @property
+    @cached_property
     def elements(self) -> Bytes:
         """Elements of one. [broadcasts to (N, S)]"""
         total = np.ones((1, 1), dtype=np.int64)

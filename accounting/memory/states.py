@@ -81,7 +81,16 @@ def optimizer_states(context: Context) -> ByMoment:
 
 
 def optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
-    """State bytes of a rank, on device and host; 0 where shapes decide and a bare count has none. [byte, (N, S)]"""
+    """State bytes of a rank, on device and host; 0 where shapes decide and a bare count has none. [byte, (N, S)]
+
+    Several lines ask: worked out once a context.
+    """
+    if context.known_states is None:
+        context.known_states = _optimizer_bytes(context)
+    return context.known_states
+
+
+def _optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
     recipe = context.recipe
     if recipe.model.inventory is None and needs_shapes(recipe.optimizer):
         return context.zero, context.zero

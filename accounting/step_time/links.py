@@ -6,12 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from accounting.facts.calibration import CALIBRATION, Calibration
-from accounting.partition import partition_of
-from accounting.scenario import Machine, Scenario
-from accounting.step_time.step import step_time
+from accounting.scenario import Scenario
 from accounting.units import GIGA, Floats
 
 BITS = 8
@@ -46,40 +42,42 @@ class LinkReport:
     """Node rate under which more than half of the step waits for the network; None where nothing crosses nodes."""
 
 
-def link_report(scenario: Scenario, index: int = 0, calibration: Calibration = CALIBRATION) -> LinkReport:
+_CHANGES: tuple[tuple[str, float], ...] = (
+    ("intra_bandwidth", 1.0),
+    *((column, factor) for column in LINKS.values() for factor in (np.inf, 0.5)),
+)
+"""Column and factor of each question but the sweep; the first is the step as it is."""
+_TRIES = len(_CHANGES) + len(_SPEEDS)
+
+
+def with_links(scenario: Scenario) -> Scenario:
+    """Every candidate _TRIES times, one after the other: with a link endless or at half speed, then at each rate."""
+    count = len(scenario)
+    rows = scenario.take(np.repeat(np.arange(count), _TRIES))
+    columns = {name: getattr(rows.machine, name).reshape(count, _TRIES).copy() for name in LINKS.values()}
+    for place, (name, factor) in enumerate(_CHANGES):
+        columns[name][:, place] *= factor
+    columns["inter_bandwidth"][:, len(_CHANGES) :] = _SPEEDS
+    return replace(
+        rows, machine=replace(rows.machine, **{name: values.reshape(-1, 1) for name, values in columns.items()})
+    )
+
+
+def link_report(seconds: Floats, inter_bandwidth: float) -> LinkReport:
     """Exposed time by link, the price of half its speed, and where the network takes over, for one candidate.
 
-    One evaluation of `step_time` over as many rows as there are questions. Between two tried rates the step is taken as
-    linear in 1/rate, which it is piece by piece.
+    `seconds` are of the step of `with_links`' rows, [(_TRIES,)]; `inter_bandwidth` the node's present rate, byte/s.
+    Between two tried rates the step is taken as linear in 1/rate, which it is piece by piece.
     """
-    here = scenario.take(np.asarray([index]))
-    changes: list[tuple[str, float]] = [("intra_bandwidth", 1.0)]
-    changes += [(column, factor) for column in LINKS.values() for factor in (np.inf, 0.5)]
-    inter = float(here.machine.inter_bandwidth[0, 0])
-    seconds = _evaluated(here, changes, _SPEEDS, calibration)
-    now, asked, swept = seconds[0], seconds[1 : len(changes)], seconds[len(changes) :]
+    now, asked, swept = seconds[0], seconds[1 : len(_CHANGES)], seconds[len(_CHANGES) :]
     links = {
         name: LinkCost(float(max(now - endless, 0.0)), float(max(half - now, 0.0))) if np.isfinite(now) else _UNKNOWN
         for name, (endless, half) in zip(LINKS, asked.reshape(-1, 2), strict=True)
     }
-    return LinkReport(links, inter * BITS / GIGA, _bound_below(swept))
+    return LinkReport(links, inter_bandwidth * BITS / GIGA, _bound_below(swept))
 
 
 _UNKNOWN = LinkCost(float("nan"), float("nan"))
-
-
-def _evaluated(
-    here: Scenario, changes: list[tuple[str, float]], speeds: NDArray[np.float64], calibration: Calibration
-) -> Floats:
-    """Seconds of the step under each change of one column, then at each node rate. [second, (rows,)]"""
-    rows = here.take(np.zeros(len(changes) + len(speeds), dtype=np.int64))
-    columns = {name: getattr(rows.machine, name).copy() for name in LINKS.values()}
-    for row, (name, factor) in enumerate(changes):
-        columns[name][row] *= factor
-    columns["inter_bandwidth"][len(changes) :, 0] = speeds
-    machine: Machine = replace(rows.machine, **columns)
-    tried = replace(rows, machine=machine)
-    return step_time(tried, partition_of(tried), calibration).step_seconds[:, 0]
 
 
 def _bound_below(seconds: Floats) -> float | None:

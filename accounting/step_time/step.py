@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from accounting.facts.calibration import CALIBRATION, Calibration
@@ -73,7 +75,7 @@ def _timing(step: Step, need: Bytes | None) -> Timing:
         host_bytes=whole(np.nan_to_num(host_bytes(step)), len(clock.scenario)),
         band=(seconds * clock.device.band_low, seconds * clock.device.band_high),
         slowest_stage=step.pipeline.stage,
-        warnings=_warnings(clock, model / peak),
+        warnings=partial(_warnings, clock, model / peak),
     )
 
 
@@ -110,21 +112,24 @@ def _flops(step: Step) -> tuple[Floats, Floats]:
     return model, model + again * clock.micro_batches * ranks
 
 
-def _unmeasured(clock: Clock) -> list[str]:
-    """Devices that only share their family's constants, in words."""
+def _unmeasured(clock: Clock, row: int) -> list[str]:
+    """A device that only shares its family's constants, in words."""
+    index = int(clock.scenario.machine.accelerator_index[row, 0])
+    item, constants = clock.scenario.machine.accelerators[index], clock.device_rows[index]
+    if item.slug in constants.measured:
+        return []
     return [
-        f"no measured step of {item.name}: its time uses the constants of the {row.name} family, with a wider band"
-        for item, row in zip(clock.scenario.machine.accelerators, clock.device_rows, strict=True)
-        if item.slug not in row.measured
+        f"no measured step of {item.name}: its time uses the constants of the {constants.name} family, "
+        "with a wider band"
     ]
 
 
-def _warnings(clock: Clock, mfu: Floats) -> tuple[str, ...]:
-    said = _unmeasured(clock)
+def _warnings(clock: Clock, mfu: Floats, row: int) -> tuple[str, ...]:
+    said, share = _unmeasured(clock, row), float(mfu[row, 0])
     low, high = _MEASURED_MFU
-    if clock.low_precision is None and bool(np.any((mfu < low) | (mfu > high))):
+    if clock.low_precision is None and (share < low or share > high):
         said.append(
-            f"predicted MFU {float(np.nanmin(mfu)):.1%} to {float(np.nanmax(mfu)):.1%} leaves the measured band of "
+            f"predicted MFU {share:.1%} to {share:.1%} leaves the measured band of "
             f"{low:.0%} to {high:.0%}: read this step time as a rough one"
         )
     return tuple(said)

@@ -63,7 +63,8 @@ class Timing:
     band: tuple[Floats, Floats]
     """step_seconds times the calibration's 10th and 90th percentile of measured over predicted."""
     slowest_stage: Bytes
-    warnings: tuple[str, ...]
+    warnings: Callable[[int], tuple[str, ...]]
+    """What to say of one candidate's time."""
 
 
 def unknown_timing(rows: int, reason: str) -> Timing:
@@ -84,5 +85,5 @@ def unknown_timing(rows: int, reason: str) -> Timing:
         host_bytes=np.zeros((rows, 1), dtype=np.int64),
         band=(nothing, nothing),
         slowest_stage=np.zeros((rows, 1), dtype=np.int64),
-        warnings=(reason,),
+        warnings=lambda _: (reason,),
     )

@@ -22,11 +22,11 @@ class Traffic:
     """Of all of them, what leaves the node (or the rack of fast links)."""
 
     def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(*(_sum(getattr(self, item.name), getattr(other, item.name)) for item in fields(self)))
+        return Traffic(*(_sum(getattr(self, name), getattr(other, name)) for name in _MEMBERS))
 
     def times(self, factor: Floats | float) -> Traffic:
         """The same, `factor` times."""
-        return Traffic(*(_times(getattr(self, item.name), factor) for item in fields(self)))
+        return Traffic(*(_times(getattr(self, name), factor) for name in _MEMBERS))
 
     def total(self) -> Floats | float:
         """Over all collectives. [byte, (N, 1)]"""
@@ -34,7 +34,10 @@ class Traffic:
 
     def rounded(self, rows: int) -> dict[str, Bytes]:
         """Whole bytes by collective, int64 of shape (rows, 1)."""
-        return {item.name: whole(getattr(self, item.name), rows) for item in fields(self) if item.name != "across"}
+        return {name: whole(getattr(self, name), rows) for name in _MEMBERS if name != "across"}
+
+
+_MEMBERS = tuple(item.name for item in fields(Traffic))
 
 
 def whole(amount: Floats | float, rows: int) -> Bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from django.conf import settings
@@ -11,14 +11,15 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 
-from accounting.estimate import estimate
+from accounting.batch import answers
+from accounting.scenario import Scenario
 from planner.api.answers import ref
 from planner.api.base import ApiView, StrictJSONParser
-from planner.api.estimates import counted
 from planner.api.problems import problem_document
 from planner.api.schema import JSON
 from planner.documents import MAX_BODY_BYTES, read_document, write_document
 from planner.errors import Fault, InvalidRequest, PlannerError, TooLarge
+from planner.ops.metrics import count_estimate
 from planner.requests import context_for, read_estimate
 from planner.requests.context import RequestContext
 
@@ -66,19 +67,39 @@ class EstimateBulkView(ApiView):
         return HttpResponse(f'{{"results":[{",".join(answers)}]}}', content_type=JSON)
 
 
-def _answers(given: Iterable[object], context: RequestContext) -> Iterable[str]:
-    for entry in given:
-        try:
-            payload = read_document(entry) if isinstance(entry, bytes) else entry
-            with counted():
-                answer = write_document(estimate(read_estimate(payload, context)).row(0))
-            yield answer
-        except PlannerError as error:
-            problem = problem_document(
-                status=error.http_status,
-                code=error.code,
-                title=error.title,
-                detail=error.detail,
-                faults=error.faults,
-            )
-            yield write_document({"error": problem})
+def _answers(given: Iterable[object], context: RequestContext) -> Iterator[str]:
+    """A line for each: those that can be read are answered together, the others by their problem."""
+    read = [_read(entry, context) for entry in given]
+    answered = _together([scenario for scenario in read if isinstance(scenario, Scenario)])
+    for found in read:
+        if isinstance(found, PlannerError):
+            count_estimate(found.code)
+            yield write_document({"error": _problem(found)})
+        else:
+            count_estimate("ok")
+            yield write_document(next(answered))
+
+
+def _together(scenarios: list[Scenario]) -> Iterator[dict[str, Any]]:
+    try:
+        return iter(answers(scenarios))
+    except Exception:
+        count_estimate("internal_error")
+        raise
+
+
+def _read(entry: object, context: RequestContext) -> Scenario | PlannerError:
+    try:
+        return read_estimate(read_document(entry) if isinstance(entry, bytes) else entry, context)
+    except PlannerError as error:
+        return error
+
+
+def _problem(error: PlannerError) -> dict[str, Any]:
+    return problem_document(
+        status=error.http_status,
+        code=error.code,
+        title=error.title,
+        detail=error.detail,
+        faults=error.faults,
+    )

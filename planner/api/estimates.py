@@ -10,13 +10,13 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from accounting.estimate import estimate
 from planner.api.base import ApiView
 from planner.api.schema import ESTIMATE_ANSWER, ESTIMATE_REQUEST, MAXIMUM_ANSWER, MAXIMUM_REQUEST
 from planner.documents import write_document
 from planner.errors import PlannerError
 from planner.ops.metrics import count_estimate
 from planner.requests import context_for, read_estimate, read_maximum
+from planner.requests.together import TOGETHER
 from planner.search.maximum import maximum_answer
 
 
@@ -27,8 +27,7 @@ class EstimateView(ApiView):
     def post(self, request: Request) -> HttpResponse:
         """Memory, time and cost of one configuration."""
         with counted():
-            scenario = read_estimate(request.data, context_for(self.actor.team))
-            answer = estimate(scenario).row(0)
+            answer = TOGETHER.answer(read_estimate(request.data, context_for(self.actor.team)))
         return _answer(answer)
 
 

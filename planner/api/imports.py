@@ -15,7 +15,7 @@ from planner.api.answers import ref
 from planner.api.base import ApiView
 from planner.api.listings import MODELS
 from planner.api.pages import check_query
-from planner.errors import Fault, InvalidRequest
+from planner.errors import Fault, InvalidRequest, NotFound
 from planner.plans.documents import canonical_text, digest_of
 from planner.specs.models import ModelSpec
 from planner.specs.services import model_spec_import
@@ -25,6 +25,11 @@ DIGEST_DIGITS = 10
 
 class ModelImportView(ApiView):
     needs: ClassVar = {"POST": "plan"}
+
+    @extend_schema(exclude=True)
+    def get(self, request: Request) -> Response:
+        """To who reads models by slug this is one that nobody has."""
+        raise NotFound("there is no such row under models")
 
     @extend_schema(
         operation_id="model_import",

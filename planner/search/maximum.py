@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from accounting.constraints import RULES, reasons
-from accounting.estimate import estimate
+from accounting.estimate import estimate, explain
 from accounting.scenario import Scenario
 from accounting.units import Bytes
 
@@ -32,7 +32,7 @@ def maximum_answer(scenario: Scenario, name: str) -> dict[str, Any]:
     found = last_true(len(values), lambda indexes: _fits(_with(scenario, name, values[indexes])))
     value = int(values[found]) if found >= 0 else None
     shown = _with(scenario, name, values[[max(found, 0)]])
-    return {"maximise": name, "value": value, "estimate": estimate(shown).row(0)}
+    return {"maximise": name, "value": value, "estimate": explain([shown])[0]}
 
 
 def last_true(size: int, holds: Callable[[NDArray[np.int64]], NDArray[np.bool_]]) -> int:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_SOURCE = 300
 """As the column."""
+ADDRESSES = frozenset({"import", "reading"})
+"""What stands where a model's slug does in an address: a model of such a name could never be opened."""
 
 
 def model_spec_import(
@@ -38,6 +40,8 @@ def model_spec_import(
     if not SLUG.match(slug):
         detail = f"{name[:60]!r} is no slug: 128 of a-z, 0-9, dot, dash, underscore, a letter or digit first"
         faults.append(Fault("/name", "invalid_slug", detail))
+    if slug in ADDRESSES:
+        faults.append(Fault("/name", "reserved", f"models/{slug}/ is an address of ours; choose another name"))
     if len(source) > MAX_SOURCE:
         faults.append(Fault("/source", "too_long", f"{len(source)} characters; at most {MAX_SOURCE}"))
     try:

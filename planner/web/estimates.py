@@ -9,10 +9,10 @@ from typing import Any
 
 from django.http import QueryDict
 
-from accounting import estimate
 from planner.documents import write_document
 from planner.errors import Fault, InvalidRequest
 from planner.requests import context_for, read_estimate
+from planner.requests.together import TOGETHER
 from planner.teams.models import Team
 from planner.web import format as text
 from planner.web.explained import EstimateView, estimate_view
@@ -34,7 +34,7 @@ class Copies:
 
 def answer_of(request: object, team: Team) -> dict[str, Any]:
     """The estimate answer of a request, exactly as the API gives it."""
-    row = estimate(read_estimate(request, context_for(team))).row(0)
+    row = TOGETHER.answer(read_estimate(request, context_for(team)))
     answer: dict[str, Any] = json.loads(write_document(row))
     return answer
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from accounting.advice import advice, changes, luxuries
-from accounting.estimate import Estimate, estimate
+from accounting.advice import changes, luxuries
+from accounting.estimate import Estimate, estimate, explain
 from accounting.facts.precisions import PRESETS
 from accounting.scenario import Recompute, Scenario
 from accounting.vocabulary import Attention, Engine, RecomputeMode
@@ -21,6 +21,12 @@ DEEPSPEED: dict[str, Any] = {"engine": Engine.DEEPSPEED, "zero_stage": 1, "preci
 def tight(**columns: Any) -> Estimate:
     """An 8B model under ZeRO-1 on a few cards: it does not fit."""
     return estimate(scene(DENSE, recipe=DEEPSPEED | {"attention": Attention.EAGER}, dp_shard=4, **columns))
+
+
+def advice(found: Estimate, index: int = 0) -> list[dict[str, Any]]:
+    rows = [found.scenario.take(slice(row, row + 1)) for row in range(len(found.scenario))]
+    advised: list[dict[str, Any]] = explain(rows)[index]["advice"]
+    return advised
 
 
 def of_capacity(found: Estimate, capacity: int) -> Scenario:

@@ -85,6 +85,7 @@ ROWS: dict[tuple[str, str], dict[str, int]] = {
     ("team-member", "PUT"): ADMIN_ONLY,
     ("team-member", "DELETE"): {**ADMIN_ONLY, "admin": 204},
     ("audit", "GET"): ADMIN_ONLY,
+    ("models-import", "GET"): dict.fromkeys(CALLERS, 404) | {"anonymous": 401, "bad token": 401},
     ("models-import", "POST"): {**WRITE, **dict.fromkeys(("planner", "catalog-editor", "admin"), 201)},
     ("accelerators", "GET"): READ,
     ("accelerators-row", "GET"): dict.fromkeys(CALLERS, 404) | {"anonymous": 401, "bad token": 401},

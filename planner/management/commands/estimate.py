@@ -10,7 +10,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from accounting.estimate import estimate
+from accounting.batch import answers
 from planner.documents import read_document, write_document
 from planner.embedded.ready import ensure_ready
 from planner.errors import Fault, InvalidRequest, PlannerError
@@ -91,7 +91,7 @@ def error_document(error: PlannerError) -> dict[str, Any]:
 
 def _answer(request: object, context: RequestContext, maximise: str | None) -> dict[str, Any]:
     if maximise is None:
-        return estimate(read_estimate(request, context)).row(0)
+        return answers([read_estimate(request, context)])[0]
     if not isinstance(request, dict):
         raise InvalidRequest([Fault("", "wrong_type", "the request is not an object")])
     return maximum_answer(*read_maximum({**request, "maximise": maximise}, context))

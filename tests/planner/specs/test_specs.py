@@ -145,6 +145,13 @@ def test_name_that_is_taken_is_a_conflict(loaded: None, team: Team) -> None:
     assert (caught.value.http_status, caught.value.faults[0].pointer) == (409, "/name")
 
 
+@pytest.mark.parametrize("name", ["import", "Reading"])
+def test_a_name_that_is_an_address_is_refused(team: Team, name: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        model_spec_import(config=CONFIG, name=name, team=team, source="")
+    assert [(fault.pointer, fault.code) for fault in refused.value.faults] == [("/name", "reserved")]
+
+
 def test_all_faults_of_an_import_come_at_once(team: Team) -> None:
     bad = {**CONFIG, "hidden_size": "wide", "num_hidden_layers": -1}
     with pytest.raises(InvalidRequest) as caught:
