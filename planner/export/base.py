@@ -15,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from accounting.model import Architecture
-from accounting.scenario import Recipe, Scenario
-from accounting.vocabulary import Attention, RecomputeMode
+from accounting.scenario import Recipe, Recompute, Scenario
+from accounting.vocabulary import Attention, Engine, RecomputeMode
 from planner.errors import PlannerError
 
 SLUG = re.compile(r"[a-z0-9][a-z0-9._-]{0,127}")
+OWN_FORMAT = {Engine.MEGATRON: "megatron", Engine.FSDP2: "accelerate-fsdp", Engine.FSDP1: "accelerate-fsdp"}
+"""Engine → the format that says every degree the search gives it."""
 WHOLE_SHARDING = 3
 """ZeRO stage at which parameters are sharded too."""
 
@@ -135,14 +137,19 @@ class Launch:
         if recompute.mode is RecomputeMode.FULL and recompute.every == 1 and recompute.layers is None:
             return True
         raise NotExportable(
-            "this format knows recomputation of every block or of none: choose an option with full or none"
+            "this format knows recomputation of every block or of none, and the option has "
+            f"{_recompute_words(recompute)}: choose an option with full or none"
         )
 
     def without(self, *degrees: str) -> None:
         """Raise NotExportable where one of these degrees is above one."""
         for name in degrees:
             if self.degree(name) > 1:
-                raise NotExportable(f"this format has no {name}, and the option has {name}={self.degree(name)}")
+                own = OWN_FORMAT.get(self.recipe.engine)
+                raise NotExportable(
+                    f"this format has no {name}, and the option has {name}={self.degree(name)}: choose an option with "
+                    f"{name}=1{f', or the {own} file, which has it' if own else ''}"
+                )
 
     def note(self, text: str) -> None:
         """Say something in the file's comment, once."""
@@ -174,8 +181,29 @@ class Launch:
             f"{recipe.optimizer.name}, {precision}, micro-batch {self.degree('micro_batch_size')} x "
             f"{self.degree('micro_batches')}, sequence {self.degree('sequence_length')}, "
             f"recompute {recipe.recompute.mode.value}.",
+            *_adapter_words(recipe),
             *self.notes,
         ]
+
+
+def _adapter_words(recipe: Recipe) -> list[str]:
+    """What the script must train, where it is not all weights: no launcher's configuration says it."""
+    adapter = recipe.adapter
+    if adapter is None:
+        return []
+    targets = adapter.targets if isinstance(adapter.targets, str) else ", ".join(map(slug, adapter.targets))
+    return [
+        f"The script trains {adapter.method} of rank {adapter.rank} on {targets}, over a base held in "
+        f"{adapter.base_dtype}; this file launches it."
+    ]
+
+
+def _recompute_words(recompute: Recompute) -> str:
+    """What an option recomputes, value by value."""
+    parts = [recompute.mode.value]
+    parts += [f"every {recompute.every}"] if recompute.every != 1 else []
+    parts += [f"{recompute.layers} layers"] if recompute.layers is not None else []
+    return " ".join([*parts, *recompute.modules])
 
 
 def slug(text: str) -> str:

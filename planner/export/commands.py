@@ -44,7 +44,8 @@ def command_of(launch: Launch) -> Command:
         return Command(line, {config: deepspeed.FORMAT.write(launch)})
     if engine is Engine.MEGATRON:
         arguments = shell_line(megatron.arguments(launch))
-        return Command(f'{_torchrun(launch)} {MEGATRON_SCRIPT} {arguments} "${{DATA[@]}}"', {}, MEGATRON_DATA)
+        before = f"{megatron.environment(launch)}; {MEGATRON_DATA}"
+        return Command(f'{_torchrun(launch)} {MEGATRON_SCRIPT} {arguments} "${{DATA[@]}}"', {}, before)
     if engine is Engine.DDP:
         return Command(f"{_torchrun(launch)} {SCRIPT}", {})
     raise NotExportable(f"{engine.value} is a way to count, not a program: choose an option of a real engine")

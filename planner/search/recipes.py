@@ -106,6 +106,14 @@ def _no_adapter(recipe: Recipe) -> bool:
     return recipe.adapter is not None and recipe.engine is Engine.MEGATRON
 
 
+def _no_pure_replica(recipe: Recipe) -> bool:
+    """Without ZeRO DeepSpeed steps on fp32 weights only: 16-bit ones without a master copy it has from stage 1 on.
+
+    Source: its configuration check of bf16_master_weights_and_grads, release 0.19.
+    """
+    return recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == 0 and recipe.precision.stepped != "fp32"
+
+
 def _steps_other_dtypes(recipe: Recipe) -> bool:
     accepted = recipe.optimizer.parameter_dtypes
     return bool(accepted) and recipe.precision.stepped not in accepted
@@ -116,6 +124,7 @@ REFUSALS: tuple[tuple[str, Callable[[Recipe], bool]], ...] = (
     ("engine_unsupported", _no_autocast),
     ("engine_unsupported", _no_adapter),
     ("engine_unsupported", _no_quantised_base),
+    ("engine_unsupported", _no_pure_replica),
     (
         "engine_unsupported",
         lambda recipe: (

@@ -20,7 +20,10 @@ def write(launch: Launch) -> str:
     launch.noted_engine("deepspeed")
     precision = launch.recipe.precision
     if precision.name not in MIXED:
-        raise NotExportable(f"DeepSpeed through Accelerate has no setting for it; it has {', '.join(MIXED)}")
+        raise NotExportable(
+            f"DeepSpeed through Accelerate has no setting for precision {precision.name or 'of your own'}; it has "
+            f"{', '.join(MIXED)}, the nearest is bf16-master; the deepspeed file has more"
+        )
     if precision.name.endswith("-mixed"):
         launch.note(
             "Through Accelerate DeepSpeed holds 16-bit weights beside an fp32 master copy; for autocast over fp32 "

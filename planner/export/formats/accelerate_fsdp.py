@@ -53,7 +53,10 @@ def mixed(launch: Launch) -> str:
     """Accelerate's word for the precision."""
     name = launch.recipe.precision.name
     if name not in MIXED:
-        raise NotExportable(f"FSDP through Accelerate has no setting for this precision; it has {', '.join(MIXED)}")
+        raise NotExportable(
+            f"FSDP through Accelerate has no setting for precision {name or 'of your own'}; it has "
+            f"{', '.join(MIXED)}, the nearest is bf16-mixed"
+        )
     if name == "bf16-pure":
         launch.note("bf16-pure: the script loads the model with dtype=torch.bfloat16.")
     if name == "bf16-master-fp32grad":

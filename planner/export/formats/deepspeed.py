@@ -1,4 +1,4 @@
-"""DeepSpeed's JSON configuration. Source: DeepSpeed's configuration page, release 0.17 (torch_autocast)."""
+"""DeepSpeed's JSON configuration. Source: its configuration page, release 0.19 (torch_autocast, states in bf16)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ PRECISIONS: dict[str, dict[str, Any]] = {
     "bf16-master": {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "bf16"}},
     "bf16-master-fp32grad": {"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}},
     "fp16-master": {"fp16": {"enabled": True}},
+    "bf16-pure": {
+        "bf16": {"enabled": True, "bf16_master_weights_and_grads": True, "bf16_optimizer_states": True},
+        "data_types": {"grad_accum_dtype": "bf16"},
+    },
 }
+SHARDED_ONLY = ("bf16-pure",)
+"""Precisions that DeepSpeed knows from ZeRO 1 on."""
 
 
 def write(launch: Launch) -> str:
     """A whole configuration; the optimizer is the training script's, as it is with most trainers."""
     launch.without("tp", "cp", "pp", "ep")
     recipe = launch.recipe
-    precision = PRECISIONS.get(recipe.precision.name)
-    if precision is None:
-        known = ", ".join(PRECISIONS)
-        raise NotExportable(f"DeepSpeed has no setting for this precision; it has them for {known}")
+    precision = _precision(launch)
     launch.noted_engine("deepspeed")
     return json_text(
         {
@@ -39,6 +42,18 @@ def write(launch: Launch) -> str:
             "gradient_clipping": 1.0,
         }
     )
+
+
+def _precision(launch: Launch) -> dict[str, Any]:
+    name, stage = launch.recipe.precision.name, launch.recipe.zero_stage
+    if name not in PRECISIONS:
+        raise NotExportable(
+            f"DeepSpeed has no setting for precision {name or 'of your own'}; it has {', '.join(PRECISIONS)}, the "
+            "nearest is bf16-master"
+        )
+    if name in SHARDED_ONLY and stage == 0:
+        raise NotExportable(f"DeepSpeed has {name} from ZeRO 1 on, and this option is of ZeRO 0: the nearest is 1")
+    return PRECISIONS[name]
 
 
 def zero(launch: Launch) -> dict[str, Any]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from accounting.model import Architecture
 from accounting.partition import partition_of
 from accounting.vocabulary import Attention, Engine, Place, RecomputeMode
 from planner.export.base import Format, Launch, NotExportable, commented
+from planner.export.megatron_model import RELEASE, Arguments, model
 from planner.export.texts import flags, shell_line
 
-RELEASE = "core_v0.14.0"
 OPTIMIZERS = {"adamw": "adam", "adam": "adam", "sgd": "sgd"}
 STRATEGIES = {2: "optim_grads", 3: "optim_grads_params"}
-Arguments = dict[str, str | int | bool]
 MASTER = ("bf16-master", "bf16-master-fp32grad", "bf16-mixed", "fp16-master", "fp16-mixed", "fp8-master", "fp32")
 
 
@@ -20,8 +18,8 @@ def write(launch: Launch) -> str:
     words = arguments(launch)
     lines = [shell_line(line) for line in _lines(words)]
     usage = (
-        f"Megatron-LM {RELEASE}: grep -v '^#' FILE | xargs torchrun … pretrain_gpt.py, with your data, tokenizer and "
-        "rates."
+        f"Megatron-LM {RELEASE}: {environment(launch)}; grep -v '^#' FILE | xargs torchrun … pretrain_gpt.py, with "
+        "your data, tokenizer and rates."
     )
     return commented([*launch.comment(), usage]) + "\n".join(lines) + "\n"
 
@@ -46,45 +44,13 @@ def arguments(launch: Launch) -> list[str]:
         raise NotExportable("pretrain_gpt.py trains all weights, and this option trains an adapter")
     launch.noted_engine("megatron")
     return flags(
-        model(architecture)
+        model(architecture, launch.degree("sequence_length"))
         | layout(launch)
         | precision(launch)
         | recompute(launch)
         | optimizer(launch)
         | length(launch)
     )
-
-
-def model(architecture: Architecture) -> Arguments:
-    """The shape of the model."""
-    if architecture.mla is not None or architecture.linear_attention is not None or architecture.encoder is not None:
-        raise NotExportable("this file writes decoders with plain attention; this model has another kind")
-    found: Arguments = {
-        "use-mcore-models": True,
-        "num-layers": architecture.layers,
-        "hidden-size": architecture.hidden_size,
-        "ffn-hidden-size": architecture.ffn_size,
-        "num-attention-heads": architecture.heads,
-        "kv-channels": architecture.head_dim,
-        "group-query-attention": architecture.kv_heads != architecture.heads,
-        "swiglu": architecture.gated_mlp,
-        "normalization": "RMSNorm" if architecture.norm == "rmsnorm" else "LayerNorm",
-        "position-embedding-type": "learned_absolute" if architecture.learned_positions else "rope",
-        "untie-embeddings-and-output-weights": not architecture.tied_embeddings,
-        "disable-bias-linear": not architecture.mlp_bias,
-        "add-qkv-bias": architecture.attention_bias and not architecture.mlp_bias,
-        "qk-layernorm": architecture.qk_norm,
-        "vocab-size": architecture.vocab_size,
-    }
-    if found["group-query-attention"]:
-        found["num-query-groups"] = architecture.kv_heads
-    moe = architecture.moe
-    if moe is not None:
-        found |= {"num-experts": moe.experts, "moe-router-topk": moe.top_k, "moe-ffn-hidden-size": moe.expert_ffn_size}
-        found["moe-grouped-gemm"] = True
-        if moe.shared_ffn_size:
-            found["moe-shared-expert-intermediate-size"] = moe.shared_ffn_size * max(moe.shared_experts, 1)
-    return found
 
 
 def layout(launch: Launch) -> Arguments:
@@ -109,9 +75,28 @@ def layout(launch: Launch) -> Arguments:
     if launch.recipe.engine is not Engine.MEGATRON and launch.degree("dp_replicate") > 1 and stage > 0:
         raise NotExportable("this file shards over all data-parallel ranks, and the option keeps one copy a node")
     found["use-distributed-optimizer"] = stage >= 1
-    if stage in STRATEGIES:
-        found |= {"use-megatron-fsdp": True, "data-parallel-sharding-strategy": STRATEGIES[stage]}
+    # What the plan's seconds count on: reductions and gathers go beside the arithmetic.
+    shared = launch.degree("dp_replicate") * launch.degree("dp_shard") * launch.degree("cp") > 1
+    found |= {"overlap-grad-reduce": shared, "overlap-param-gather": shared and stage >= 1}
+    if sharded(launch):
+        strategy = STRATEGIES[stage]
+        found |= {"use-megatron-fsdp": True, "data-parallel-sharding-strategy": strategy, "ckpt-format": "fsdp_dtensor"}
     return found
+
+
+def sharded(launch: Launch) -> bool:
+    """Whether Megatron's own FSDP runs."""
+    return launch.recipe.zero_stage in STRATEGIES
+
+
+def environment(launch: Launch) -> str:
+    """Shell that gives CUDA's launch queues the number that the release insists on, before it parses anything.
+
+    One for tensor and context parallel groups (before Blackwell), more than one for its FSDP. Source: validate_args.
+    """
+    if sharded(launch):
+        return "unset CUDA_DEVICE_MAX_CONNECTIONS"
+    return f"export CUDA_DEVICE_MAX_CONNECTIONS={1 if launch.degree('tp') * launch.degree('cp') > 1 else 8}"
 
 
 def _uneven(launch: Launch) -> Arguments:
@@ -130,7 +115,10 @@ def precision(launch: Launch) -> Arguments:
     """16-bit weights beside an fp32 master copy; gradients in fp32 unless the preset keeps them in 16 bits."""
     name = launch.recipe.precision.name
     if name not in MASTER:
-        raise NotExportable(f"this file has no setting for the precision; it has them for {', '.join(MASTER)}")
+        raise NotExportable(
+            f"Megatron-LM {RELEASE} has no setting for precision {name or 'of your own'}; it has {', '.join(MASTER)}, "
+            "the nearest is bf16-master-fp32grad"
+        )
     if name.endswith("-mixed"):
         launch.note(f"Megatron keeps 16-bit weights beside an fp32 master copy: {name} here is bf16-master-fp32grad.")
     found: Arguments = {
@@ -166,12 +154,20 @@ def optimizer(launch: Launch) -> Arguments:
     """The optimizer and where its states live."""
     recipe = launch.recipe
     if recipe.optimizer.name not in OPTIMIZERS:
-        raise NotExportable(f"Megatron-LM {RELEASE} has the optimizers {', '.join(OPTIMIZERS)} only")
+        raise NotExportable(
+            f"Megatron-LM {RELEASE} has no optimizer {recipe.optimizer.name}; it has {', '.join(OPTIMIZERS)}, the "
+            "nearest is adamw"
+        )
     if recipe.offload.parameters is not Place.NONE or recipe.offload.optimizer is Place.NVME:
-        raise NotExportable("Megatron moves optimizer states to the host and nothing else")
+        asked = f"parameters on {recipe.offload.parameters.value}, states on {recipe.offload.optimizer.value}"
+        raise NotExportable(f"Megatron moves optimizer states to the host and nothing else; this option has {asked}")
+    hosted = recipe.offload.optimizer is Place.CPU
+    if hosted and recipe.zero_stage == 0:
+        raise NotExportable("Megatron moves the states of its distributed optimizer only: choose ZeRO 1 or more")
     return {
         "optimizer": OPTIMIZERS[recipe.optimizer.name],
-        "optimizer-cpu-offload": recipe.offload.optimizer is Place.CPU,
+        "optimizer-cpu-offload": hosted,
+        "use-precision-aware-optimizer": hosted,
     }
 
 

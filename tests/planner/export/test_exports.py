@@ -316,7 +316,7 @@ def test_an_unknown_format_lists_the_known(fsdp: dict[str, Any]) -> None:
 
 def test_a_pipeline_has_no_fsdp_file(megatron: dict[str, Any]) -> None:
     able = possible(megatron, STAMP, CONTEXT, TOKENS)
-    assert able == ("kubernetes", "megatron", "skypilot", "slurm")
+    assert able == ("kubernetes", "megatron", "skypilot", "slurm", "torchtitan")
     with pytest.raises(NotExportable, match="pp=2"):
         text_of("accelerate-fsdp", megatron)
 

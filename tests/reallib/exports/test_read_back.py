@@ -79,6 +79,18 @@ def test_accelerate_makes_the_deepspeed_plugin_of_the_plan(written: Written) -> 
 
 
 @deepspeed
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_deepspeed_reads_sixteen_bit_states(stage: int, written: Written) -> None:
+    changes = (("/search/zero_stages", [stage]), ("/search/offload", ["none"]), ("/precisions", ["bf16-pure"]))
+    text = text_of("deepspeed", deepspeed_option(*changes, SMALL))
+    config = deepspeed_config(written("deepspeed.json", text), DEVICES).bfloat16_config
+    assert (config.enabled, config.bf16_master_weights_and_grads, config.bf16_optimizer_states) == (True, True, True)
+    bare = text.replace('"stage": ' + str(stage), '"stage": 0')
+    with pytest.raises(AssertionError, match="only supported with ZeRO Stage 1, 2, or 3"):
+        deepspeed_config(written("bare.json", bare), DEVICES)
+
+
+@deepspeed
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
 @pytest.mark.parametrize("precision", ["bf16-mixed", "bf16-master-fp32grad", "bf16-master", "fp16-master"])
 def test_deepspeed_reads_its_configuration(stage: int, precision: str, written: Written) -> None:
