@@ -231,7 +231,12 @@ def time_answer(estimate: Explained, index: int) -> dict[str, Any]:
         "band": [number(timing.band[0], index), number(timing.band[1], index)],
         "slowest_stage": int(timing.slowest_stage[index, 0]) if timing.lines else None,
         "lines": [
-            {"formula": line.key, "seconds": number(line.seconds, index), "note": line.formula.split("\n", 1)[0]}
+            {
+                "formula": line.key,
+                "seconds": number(line.seconds, index),
+                "note": line.formula.split("\n", 1)[0],
+                "explanation": line.formula,
+            }
             for line in timing.lines
         ],
     }

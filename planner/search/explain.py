@@ -141,17 +141,19 @@ def _price_warning(offer: Offer | None, device: str, as_of: date | None) -> str:
 
 def billing_warnings(shown: Iterable[Candidate]) -> list[str]:
     """Prices whose billing nobody could be quoted for, where a started hour would change the dollars by 1 % or more."""
-    said = set()
+    names = set()
     for one in shown:
         offer = one.machine.offer
         if offer is None or offer.pricing_kind in PAID_ANYWAY or offer.billing_period_seconds is not None:
             continue
         if one.usd_per_hour >= HOUR_MATTERS * one.usd:
-            said.add(
-                f"How {offer.provider} rounds usage up is not known: its dollars are by the second, "
-                "an hour begun may cost more."
-            )
-    return sorted(said)
+            names.add(offer.provider)
+    if not names:
+        return []
+    return [
+        f"How usage is rounded up is not known of {', '.join(sorted(names))}: these dollars are by the second, "
+        "an hour begun may cost more."
+    ]
 
 
 def _day(day: date) -> str:

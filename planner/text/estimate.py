@@ -8,6 +8,7 @@ from typing import Any
 from planner.text.table import Column, ascii_text, table
 from planner.web import format as numbers
 from planner.web import words
+from planner.web.traffic import traffic
 from planner.web.verdict import estimate_verdict, machine
 
 Json = Mapping[str, Any]
@@ -75,5 +76,46 @@ def _step(answer: Json) -> list[str]:
     return [
         f"STEP {numbers.duration(time['step_seconds'])}   {rate} tokens/s, all GPUs"
         f"   MFU {numbers.fraction(time.get('mfu'))}"
-        f"   {numbers.money_fine(cost.get('usd_per_million_tokens'))} per million tokens"
+        f"   {_per_million(cost)}",
+        *_spent(time, answer.get("communication") or {}),
+        *_price(cost),
+        "",
+    ]
+
+
+def _per_million(cost: Json) -> str:
+    return f"{numbers.money_fine(cost.get('usd_per_million_tokens'))} per million tokens"
+
+
+def _spent(time: Json, communication: Json) -> list[str]:
+    """Where the seconds go, what is sent, and whether a network binds."""
+    parts = [
+        f"{name.lower()} {numbers.share(time['parts'][slug], time['step_seconds'])}"
+        for slug, name in words.TIME_PARTS
+        if time["parts"].get(slug)
+    ]
+    low, high = time.get("band") or (None, None)
+    lines = [f"LIKELY {numbers.duration(low)} to {numbers.duration(high)}: {', '.join(parts)}"]
+    sent = traffic(communication)
+    if sent is None:
+        return lines
+    kinds = ", ".join(f"{row.name.lower()} {row.size}" for row in sent.collectives)
+    links = ", ".join(
+        f"{row.name.lower()} {row.size} (waits {row.waits}, half speed +{row.half})" for row in sent.links
+    )
+    lines += [f"SENT {sent.total} a GPU and step: {kinds}"] if sent.collectives else []
+    return [*lines, f"LINKS {links}", f"NETWORK {sent.says}"]
+
+
+def _price(cost: Json) -> list[str]:
+    """The price behind the dollars: whose, of which kind and day, and how it is billed."""
+    offer = cost.get("offer")
+    if not offer:
+        return ["PRICE not known (price_unknown)"] if cost.get("usd_per_hour") is None else []
+    terms = " ".join(
+        str(offer[name]) for name in ("provider", "instance", "region", "pricing", "commitment") if offer[name]
+    )
+    day = offer.get("price_date") or "no exact day"
+    return [
+        f"PRICE {numbers.money_rate(cost['usd_per_hour'])} an hour: {terms}, of {day}, billed {words.billing(offer)}"
     ]

@@ -10,6 +10,8 @@ from planner.text.table import WIDTH, Column, ascii_text, table
 from planner.web import format as numbers
 from planner.web import words
 from planner.web.context import PlanPage, Reader, plan_page
+from planner.web.run import run_facts
+from planner.web.traffic import traffic
 from planner.web.verdict import machine
 
 Json = Mapping[str, Any]
@@ -36,7 +38,13 @@ def render_plan(answer: Json, request: Json, names: Mapping[str, str], width: in
     if answer.get("recommendation") is None:
         rest = _infeasible(page, answer)
     else:
-        rest = ["", table(COLUMNS, [_option(row, names) for row in answer["options"]], width), "", *_reasons(page)]
+        rest = [
+            "",
+            table(COLUMNS, [_option(row, names) for row in answer["options"]], width),
+            "",
+            *_reasons(page),
+            *_job(answer),
+        ]
     lines = [*verdict, *rest, *_rejected(answer), *_warnings(answer), _provenance(answer)]
     return "\n".join(ascii_text(line) for line in lines)
 
@@ -84,6 +92,14 @@ def _reasons(page: PlanPage) -> list[str]:
         *_labelled("Why", [reason.text for reason in page.why]),
         *_labelled("Why not", [reason.text for reason in page.why_not]),
     ]
+
+
+def _job(answer: Json) -> list[str]:
+    """Of the first option: what becomes of it over the whole job, and whether a network binds it."""
+    best = answer["recommendation"]
+    facts = [f"{fact.name[0].lower()}{fact.name[1:]} {fact.value}" for fact in run_facts(best)]
+    sent = traffic((best.get("answer") or {}).get("communication"))
+    return [*_labelled("Job", ["; ".join(facts)] if facts else []), *_labelled("Network", [sent.says] if sent else [])]
 
 
 def _infeasible(page: PlanPage, answer: Json) -> list[str]:

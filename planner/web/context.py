@@ -15,6 +15,7 @@ from planner.web.charts.scatter import Reading, Scatter, scatter
 from planner.web.explained import EstimateView, NodeSizes, estimate_view
 from planner.web.ledger import Fact
 from planner.web.options import Explain, marked, options_table
+from planner.web.run import run_facts
 from planner.web.summary import (
     Change,
     Miss,
@@ -57,6 +58,8 @@ class PlanPage:
     turned_down_total: str = ""
     misses: tuple[Miss, ...] = ()
     provenance: tuple[Fact, ...] = ()
+    run: tuple[Fact, ...] = ()
+    """What becomes of the step over the whole job."""
     rank: int | None = None
     calculator: str | None = None
     """Query of the calculator page for this option; None where its form cannot hold the whole request."""
@@ -120,6 +123,7 @@ def option_page(request: Json, answer: Json, reader: Reader, option: Json, expla
         options=marked(options, option.get("rank"), f"Ranked by {order}. {CAPTION}"),
         changes=tuple(change_of(row, _best(answer)) for row in answer.get("what_if") or ()),
         provenance=provenance_of(answer),
+        run=run_facts(option),
         rank=option.get("rank"),
         calculator=calculator_query(estimate),
         assumptions=_together("assumptions", answer, explained),

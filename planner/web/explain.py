@@ -125,16 +125,20 @@ def _plain(key: str, note: str, share: str) -> ExplainedLine:
     return ExplainedLine(key, note, "", "", "", "", share)
 
 
+def _term(line: Json) -> ExplainedLine:
+    """One term of the step with its rule and source."""
+    body, alive, source = read_rule(str(line.get("explanation") or ""))
+    note, _, at_once = str(line["note"]).partition(" [")
+    source = source or at_once.partition("Source: ")[2]
+    return ExplainedLine(str(line["formula"]), note, body, "", alive, source, f"= {text.duration(line['seconds'])}")
+
+
 def _step(asked: Asked) -> Explanation | None:
     spent = asked.answer.get("time") or {}
     seconds = spent.get("step_seconds")
     if seconds is None:
         return None
-    lines = tuple(
-        _plain(str(line["formula"]), str(line["note"]).split(" [")[0], f"= {text.duration(line['seconds'])}")
-        for line in spent.get("lines") or ()
-        if line.get("seconds")
-    )
+    lines = tuple(_term(line) for line in spent.get("lines") or () if line.get("seconds"))
     return Explanation(
         subject="step",
         title="Step",

@@ -11,6 +11,7 @@ from planner.web.charts.stages import StageBar, outside_bars, stage_bars
 from planner.web.charts.step_memory import StepMemory, step_memory
 from planner.web.charts.step_time import StepTime, step_time
 from planner.web.ledger import Fact, Ledger, outside_the_card, read_ledger
+from planner.web.traffic import Traffic, traffic
 from planner.web.words import Json
 
 NodeSizes = tuple[int | None, int | None]
@@ -37,6 +38,7 @@ class EstimateView:
     outside: tuple[Fact, ...]
     through_step: StepMemory | None
     step: StepTime | None
+    traffic: Traffic | None
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...]
     where: str
@@ -67,6 +69,7 @@ def estimate_view(
         outside=outside_the_card(held),
         through_step=step_memory(held),
         step=step_time(explained.get("time")),
+        traffic=traffic(explained.get("communication")),
         assumptions=tuple(map(str, explained.get("assumptions") or ())),
         warnings=tuple(map(str, explained.get("warnings") or ())),
         where=f"{rank}, in {phase}."

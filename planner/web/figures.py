@@ -27,6 +27,7 @@ _VARIABLE = re.compile(r"var\((--[a-z0-9-]+)(?:,[^()]*)?\)")
 _DEFINED = re.compile(r"(--[a-z0-9-]+):([^;{}]+)[;}]")
 
 Rows = Iterable[Sequence[Any]]
+LINK_NUMBERS = ("bytes_per_step_per_device", "exposed_seconds", "half_speed_adds_seconds")
 
 
 def ledger_rows(option: Json, explained: Json) -> Rows:
@@ -48,6 +49,15 @@ def step_rows(option: Json, explained: Json) -> Rows:
     """The parts of a step."""
     yield ["part", "seconds"]
     yield from ((explained.get("time") or {}).get("parts") or {}).items()
+
+
+def traffic_rows(option: Json, explained: Json) -> Rows:
+    """Bytes by collective and by link, and what each link costs."""
+    known = explained.get("communication") or {}
+    yield ["kind", "name", "bytes_per_step_per_device", "exposed_seconds", "half_speed_adds_seconds"]
+    yield from (["collective", name, size, None, None] for name, size in (known.get("by_collective") or {}).items())
+    for name, row in (known.get("by_link") or {}).items():
+        yield ["link", name, *(row.get(one) for one in LINK_NUMBERS)]
 
 
 def point_rows(answer: Json) -> Rows:
@@ -73,6 +83,7 @@ TABLES: Mapping[str, Callable[[Json, Json, Json], Rows]] = {
     "ledger": lambda answer, option, explained: ledger_rows(option, explained),
     "phases": lambda answer, option, explained: phase_rows(option, explained),
     "step": lambda answer, option, explained: step_rows(option, explained),
+    "traffic": lambda answer, option, explained: traffic_rows(option, explained),
     "points": lambda answer, option, explained: point_rows(answer),
 }
 FIGURES: Mapping[str, tuple[str, Callable[[PlanPage], dict[str, Any] | None]]] = {

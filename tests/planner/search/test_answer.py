@@ -409,9 +409,9 @@ def test_a_short_job_goes_to_the_finer_billing_and_a_long_one_to_the_lower_price
 def test_unknown_billing_is_said_where_an_hour_matters() -> None:
     unknown = problem_of(("/workload/tokens", 3 * 10**8))
     unknown = replace(unknown, offers=tuple(replace(offer, billing_period_seconds=None) for offer in unknown.offers))
-    assert any("rounds usage up is not known" in said for said in answer_of(unknown)["warnings"])
-    assert not any("rounds usage up" in said for said in answer_of(replace(unknown, tokens=10**13))["warnings"])
-    assert not any("rounds usage up" in said for said in answer_of(billed_by(unknown, 60))["warnings"])
+    assert any("usage is rounded up is not known" in said for said in answer_of(unknown)["warnings"])
+    assert not any("usage is rounded up" in said for said in answer_of(replace(unknown, tokens=10**13))["warnings"])
+    assert not any("usage is rounded up" in said for said in answer_of(billed_by(unknown, 60))["warnings"])
 
 
 @pytest.mark.parametrize(("often", "said"), [(None, "failures, not preemptions"), (0.05, "count 0.05 preemptions")])

@@ -41,6 +41,42 @@ PLAN_REQUEST: dict[str, Any] = {
 NAMES = {"h100-sxm5-80gb": "H100 SXM5 80\u00a0GB", "h200-sxm-141gb": "H200 SXM 141\u00a0GB"}
 
 
+COMMUNICATION: dict[str, Any] = {
+    "bytes_per_step_per_device": 233_027_758_080,
+    "by_collective": {
+        "all_gather": 112_573_839_360,
+        "reduce_scatter": 120_453_918_720,
+        "all_reduce": 0,
+        "all_to_all": 0,
+        "point_to_point": 0,
+    },
+    "by_link": {
+        "intra": {
+            "bytes_per_step_per_device": 203_899_288_320,
+            "exposed_seconds": 0.0156,
+            "half_speed_adds_seconds": 0.2136,
+        },
+        "inter": {
+            "bytes_per_step_per_device": 29_128_469_760,
+            "exposed_seconds": 0.0,
+            "half_speed_adds_seconds": 0.1824,
+        },
+        "host": {"bytes_per_step_per_device": 0, "exposed_seconds": 0.0, "half_speed_adds_seconds": 0.0},
+    },
+    "inter_node_gbps": 3200.0,
+    "bound_below_gbps": 398.3,
+}
+RUN = {
+    "steps": 14306,
+    "goodput": 0.9987,
+    "checkpoint_interval_seconds": 104_400.0,
+    "billed_hours": 36.25,
+    "usd_by_the_second": 1730.4,
+    "usd_per_million_tokens": 0.1154,
+    "energy_kwh": 405.9,
+}
+
+
 def estimate_request(accelerator: str = "h100-sxm5-80gb", count: int = RANKS, micro: int = 1) -> dict[str, Any]:
     """The estimate request of an option."""
     return {
@@ -120,7 +156,7 @@ def estimate_answer() -> dict[str, Any]:
             "mfu": 0.4441,
             "hfu": 0.4441,
         },
-        "communication": {"bytes_per_step_per_device": 0, "by_collective": {}},
+        "communication": COMMUNICATION,
         "cost": {"usd_per_hour": 47.84, "usd_per_million_tokens": 0.1153, "offer": None},
         "assumptions": ["Flash attention on, one FSDP unit per decoder layer."],
         "warnings": ["The A100 SXM4 80 GB price is 23 days old (5 Nov 2026)."],
@@ -150,6 +186,7 @@ def option(rank: int, count: int, hours: float, usd: float, accelerator: str = "
             "peak_phase": "backward",
         },
         "time": {"step_seconds": hours * 3600 / 14306, "tokens_per_second_per_device": 7201.8, "mfu": 0.4441},
+        "run": RUN,
         "offer": {"provider": "Lambda", "pricing": "on-demand", "region": "us-east"},
         "nodes": count // 8,
     }
