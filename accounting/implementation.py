@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from accounting.facts.calibration import names_nvidia, nvidia_megatron
 from accounting.facts.dtypes import itemsize
 from accounting.scenario import Recipe
 from accounting.vocabulary import Attention, Engine, RecomputeMode
@@ -180,8 +181,18 @@ def keeps_code(before: Recipe, after: Recipe) -> bool:
     return same and adds_separate_gradients(before) is adds_separate_gradients(after)
 
 
+_SPELLED = (
+    "time as under NVIDIA's own Megatron, whose optimizer is spelled adam; options.fused_norm=false names the code "
+    "bases that grew out of it (nanotron, Megatron-DeepSpeed, InternEvo)"
+)
+_OTHERWISE = (
+    "time as under a code base that grew out of Megatron (nanotron, Megatron-DeepSpeed, InternEvo), as the optimizer "
+    "is not spelled adam; options.fused_norm=true names NVIDIA's own"
+)
+
+
 def assumed(recipe: Recipe) -> list[str]:
-    """The code base that the memory is that of, in words, for an answer's assumptions."""
+    """The code bases that memory and time are those of, in words, for an answer's assumptions."""
     code = code_of(recipe)
     if code is None:
         return []
@@ -193,4 +204,6 @@ def assumed(recipe: Recipe) -> list[str]:
             "memory with 16-bit gradients added to the fp32 buffer after each backward; options.loss=fused names "
             "Megatron-Core's fused accumulation"
         )
+    if recipe.engine is Engine.MEGATRON and names_nvidia(recipe) is None:
+        rows.append(_SPELLED if nvidia_megatron(recipe) else _OTHERWISE)
     return rows

@@ -17,14 +17,15 @@ from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, 
 from accounting.vocabulary import Attention, Engine, Schedule
 
 if TYPE_CHECKING:
-    from accounting.scenario import Scenario
+    from accounting.scenario import Recipe, Scenario
 
 __all__ = ["CALIBRATION", "Calibration", "DeviceRow", "EngineRow", "FabricRow", "KernelRow", "LowPrecisionRow"]
 
 CORE_FAMILY = "megatron-core"
-"""Megatron-Core with Transformer Engine, told from its lineage (Megatron-LM, Megatron-DeepSpeed, nanotron, InternEvo)
-by fused attention together with what only it runs: interleaved schedules, products below 16 bits, mixtures, context
-parallelism, a fused norm or loss by name, or the optimizer by Megatron's own (`adam`; others say adamw)."""
+"""Megatron-Core with Transformer Engine, told from its lineage (Megatron-DeepSpeed, nanotron, InternEvo) by fused
+attention together with what only NVIDIA's own code runs: `nvidia_megatron`."""
+LM_FAMILY = "megatron-lm"
+"""NVIDIA's own code with written-out attention: Megatron-LM's kernels, before Transformer Engine."""
 
 ENGINE_FAMILY: Mapping[Engine, str] = MappingProxyType(
     {
@@ -42,21 +43,39 @@ _SMALL = frozenset({"fp8", "mxfp8", "nvfp4"})
 _MEGATRON_ADAM = "adam"
 
 
+def names_nvidia(recipe: Recipe) -> bool | None:
+    """Whether a Megatron request says that it is NVIDIA's own code, by what only that runs; None where it does not say.
+
+    Interleaved schedules, products below 16 bits, mixtures, a fused loss; `fused_norm`, given either way.
+    """
+    shape, options = recipe.model.architecture, recipe.options
+    named = (
+        recipe.schedule is Schedule.INTERLEAVED
+        or recipe.precision.compute in _SMALL
+        or options.loss == "fused"
+        or (shape is not None and shape.moe is not None)
+    )
+    return True if named else options.fused_norm
+
+
+def nvidia_megatron(recipe: Recipe) -> bool:
+    """Whether a request is NVIDIA's own Megatron rather than code that grew out of it.
+
+    As the request names it, else by Megatron's own spelling of the optimizer (`adam`; the others say adamw).
+    """
+    named = names_nvidia(recipe)
+    spelled = recipe.optimizer.name == _MEGATRON_ADAM
+    return recipe.engine is Engine.MEGATRON and (spelled if named is None else named)
+
+
 def engine_families(scenario: Scenario) -> tuple[str, str]:
     """(family of the recipe, family of its candidates with context parallelism), which differ for Megatron only."""
     recipe = scenario.recipe
-    shape = recipe.model.architecture
-    core = recipe.attention is not Attention.EAGER and (
-        recipe.schedule is Schedule.INTERLEAVED
-        or recipe.precision.compute in _SMALL
-        or recipe.optimizer.name == _MEGATRON_ADAM
-        or recipe.options.fused_norm is True
-        or recipe.options.loss == "fused"
-        or (shape is not None and shape.moe is not None)
-    )
     if recipe.engine is not Engine.MEGATRON:
         return ENGINE_FAMILY[recipe.engine], ENGINE_FAMILY[recipe.engine]
-    return CORE_FAMILY if core else ENGINE_FAMILY[recipe.engine], CORE_FAMILY
+    if not nvidia_megatron(recipe):
+        return ENGINE_FAMILY[recipe.engine], CORE_FAMILY
+    return LM_FAMILY if recipe.attention is Attention.EAGER else CORE_FAMILY, CORE_FAMILY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +101,7 @@ class Calibration:
 
 
 CALIBRATION = Calibration(
-    version="2026-11-30.4",
+    version="2026-11-30.5",
     devices=MappingProxyType({row.name: row for row in DEVICE_ROWS}),
     engines=MappingProxyType({row.name: row for row in ENGINE_ROWS}),
     kernels=MappingProxyType({row.name: row for row in KERNEL_ROWS}),

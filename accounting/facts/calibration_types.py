@@ -88,6 +88,9 @@ class EngineRow:
     """The same for each further node that the tensor-parallel group spans, over one node's."""
     host_shard_seconds: Constant
     """Once a step and block, where states are sharded but moved once a step: collectives of single tensors."""
+    host_bucket_seconds: Constant = 0.0
+    """Once a step for each bucket of a rank's whole gradients (25 MB of 16-bit ones, torch's default): the hook that
+    casts, adds and reduces it."""
     sharded_overlap: Constant
     """Share of the last backward that hides a once-a-step reduction of sharded gradients, over an unsharded one's."""
     accumulated_overlap: Constant

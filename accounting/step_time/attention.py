@@ -42,6 +42,14 @@ def core_flops(clock: Clock, kind: LayerKind, *, full: bool) -> Floats:
     return 2 * clock.tokens * context_length(clock, kind, full=full) * core_width(clock)
 
 
+def ring_steps(clock: Clock) -> Floats:
+    """Rounds a ring over the ranks of a sequence makes, each over one rank's keys; 1 without it. [1, (N, 1)]"""
+    layout = clock.scenario.layout
+    if clock.scenario.recipe.options.cp_comm_type == "a2a":
+        return np.ones_like(clock.tokens)
+    return layout.cp.astype(np.float64)
+
+
 def is_fused(clock: Clock) -> bool:
     """True where the scores never reach memory."""
     return clock.scenario.recipe.attention is not Attention.EAGER
@@ -50,12 +58,13 @@ def is_fused(clock: Clock) -> bool:
 def core_forward_seconds(clock: Clock, kind: LayerKind) -> Floats:
     """Forward of one block's core. [second, (N, 1)]
 
-    fused: FLOP/(P·e·s/(s + s0)) + t0, causal half not computed; eager: two batched products over all scores.
+    fused: FLOP/(P·e·s/(s + s0)) + t0, causal half not computed, s the keys of one round; eager: two batched products
+    over all scores.
     Source: Dao 2023 (FlashAttention-2) tables; constants by fit.
     """
     device = clock.device
     if is_fused(clock):
-        reach = context_length(clock, kind, full=True)
+        reach = context_length(clock, kind, full=True) / ring_steps(clock)
         rate = device.dense_peak * device.attention_forward * clock.kernel.attention * clock.engine.attention
         rate = rate * reach / (reach + device.attention_ramp)
         return core_flops(clock, kind, full=False) / rate + device.kernel_seconds

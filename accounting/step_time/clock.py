@@ -11,6 +11,7 @@ import numpy as np
 from accounting.catalog import Accelerator
 from accounting.facts.calibration import (
     CORE_FAMILY,
+    LM_FAMILY,
     Calibration,
     DeviceRow,
     EngineRow,
@@ -20,13 +21,16 @@ from accounting.facts.calibration import (
     engine_families,
 )
 from accounting.facts.collectives import LINK_ROWS, LinkRow
+from accounting.machine import compute_rate
 from accounting.model.architecture import Architecture
 from accounting.partition import Partition
 from accounting.scenario import Machine, Scenario
-from accounting.units import TERA, Floats
+from accounting.units import Floats
 from accounting.vocabulary import Engine
 
 _Row = TypeVar("_Row", EngineRow, KernelRow)
+_MEGATRON_STYLES = {CORE_FAMILY: "core", LM_FAMILY: "megatron-lm"}
+_WHOLE = frozenset({"fp32", "tf32", "bf16", "fp16"})
 _SINGLE_PRECISION = 0.85
 """Share of the fp32 peak (no tensor cores) that large products reach: cuBLAS SGEMM, 13 to 14 of 15.7 on V100."""
 
@@ -51,6 +55,8 @@ class Device:
     band_high: Floats
     dense_peak: Floats
     """Dense FLOP/s of the 16-bit (or fp32) work beside low-precision products."""
+    single: Floats
+    """1 where that work runs in fp32 without tensor cores: by request, or because the device has no units for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +129,14 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
 def kernel_styles(scenario: Scenario) -> tuple[str, str]:
     """(style of the recipe, style of its candidates with context parallelism).
 
-    `compiled` where the model is, `core` under Megatron-Core, `fused` under Megatron or by option, else `eager`.
+    `compiled` where the model is, `core` or `megatron-lm` under NVIDIA's Megatron, `fused` under others of its lineage
+    or by option, else `eager`.
     """
     recipe = scenario.recipe
     if recipe.options.compile:
         return "compiled", "compiled"
     plain = "fused" if recipe.engine is Engine.MEGATRON or recipe.options.fused_norm else "eager"
-    first, second = (("core" if name == CORE_FAMILY else plain) for name in engine_families(scenario))
+    first, second = (_MEGATRON_STYLES.get(name, plain) for name in engine_families(scenario))
     return first, second
 
 
@@ -159,10 +166,7 @@ def _chosen(rows: Mapping[str, _Row], names: tuple[str, str], scenario: Scenario
 
 def _device_columns(scenario: Scenario, rows: tuple[DeviceRow, ...]) -> Device:
     machine = scenario.machine
-    peaks = [
-        _dense_tflops(item.bf16_tflops, item.fp16_tflops, item.fp32_tflops, scenario) for item in machine.accelerators
-    ]
-
+    rates = [dense_rate(item, scenario) for item in machine.accelerators]
     bands = [row.band_of(item.slug) for row, item in zip(rows, machine.accelerators, strict=True)]
 
     def column(values: list[float]) -> Floats:
@@ -175,13 +179,14 @@ def _device_columns(scenario: Scenario, rows: tuple[DeviceRow, ...]) -> Device:
     }
     powered = [_powered(row, item) for row, item in zip(rows, machine.accelerators, strict=True)]
     constants["gemm_efficiency"] = constants["gemm_efficiency"] * column(powered)
-    if scenario.recipe.precision.compute == "fp32":
-        constants["gemm_efficiency"] = column([_SINGLE_PRECISION for _ in rows])
+    single = column([float(dtype == "fp32") for _, dtype in rates])
+    constants["gemm_efficiency"] = np.where(single > 0, _SINGLE_PRECISION, constants["gemm_efficiency"])
     return Device(
         **constants,
         band_low=column([band[0] for band in bands]),
         band_high=column([band[1] for band in bands]),
-        dense_peak=column(peaks) * TERA,
+        dense_peak=column([np.nan if rate is None else rate for rate, _ in rates]),
+        single=single,
     )
 
 
@@ -193,13 +198,13 @@ def _powered(row: DeviceRow, accelerator: Accelerator) -> float:
     return min(power / peak / row.full_power, 1.0)
 
 
-def _dense_tflops(bf16: float | None, fp16: float | None, fp32: float | None, scenario: Scenario) -> float:
-    """Peak of the work that low-precision compute leaves in 16 bits; fp32's own where that is computed in."""
-    if scenario.recipe.precision.compute in {"fp32", "tf32"}:
-        return np.nan if fp32 is None else fp32
-    half = fp16 if scenario.recipe.precision.compute == "fp16" else bf16
-    best = half if half is not None else (fp16 if fp16 is not None else fp32)
-    return np.nan if best is None else best
+def dense_rate(accelerator: Accelerator, scenario: Scenario) -> tuple[float | None, str | None]:
+    """(dense FLOP/s, its dtype) of the work that low-precision compute leaves in 16 bits, and of all other compute.
+
+    Without bf16 units torch computes bf16 through fp32, never at fp16's rate. Source: `machine.compute_rate`.
+    """
+    compute = scenario.recipe.precision.compute
+    return compute_rate(accelerator, compute if compute in _WHOLE else "bf16")
 
 
 def _link_columns(machine: Machine) -> Link:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from accounting.model.tensors import LayerKind
-from accounting.step_time.attention import score_bytes
+from accounting.step_time.attention import ring_steps, score_bytes
 from accounting.step_time.clock import Clock
 from accounting.units import Floats
 
 _LOSS_BYTES = {"standard": 1.0, "chunked": 1.0, "fused": 0.45}
 """Traffic of a loss over the unfused one; Liger and Megatron's fused cross-entropy write logits once, in 16 bits."""
+_PARTIAL_BYTES = 16.0
+"""Each round of a ring rescales its partial output and adds it to the fp32 one: reads 2 + 4 + 4, writes 4, and packs
+2. Source: Transformer Engine's ring attention (fwd_out_correction). [byte per token and unit of q]"""
 
 
 def block_bytes(clock: Clock, unit: int, kind: LayerKind) -> Floats:
     """Bytes that one block's element-wise kernels move in the forward. [byte, (N, 1)]
 
-    tokens·(c_h·h/split + c_f·f/tp + c_r·(q + g)/tp + c_a·Σ(in + out) of adapted weights) + scores; c by kernel style,
-    split = tp under sequence parallelism.
+    tokens·(c_h·h/split + c_f·f/tp + c_r·(q + g)/tp + 16·rounds·q/tp + c_a·Σ(in + out) of adapted weights) + scores; c
+    by kernel style, split = tp under sequence parallelism, rounds of a ring over context-parallel ranks.
     """
-    shape, kernel, tokens = clock.architecture, clock.kernel, clock.tokens
+    shape, kernel, tokens, rounds = clock.architecture, clock.kernel, clock.tokens, ring_steps(clock)
     dropout = clock.scenario.recipe.options.dropout
     dropped = shape.dropout if dropout is None else dropout
     hidden = kernel.hidden + (kernel.hidden_dropout if dropped else 0.0)
@@ -28,6 +31,7 @@ def block_bytes(clock: Clock, unit: int, kind: LayerKind) -> Floats:
     if not shape.learned_positions:
         moved = moved + tokens * kernel.rotary * (shape.query_width + shape.key_value_width) / clock.tp
     moved = moved + tokens * kernel.adapted * _adapted_width(clock, unit)
+    moved = moved + tokens * _PARTIAL_BYTES * np.where(rounds > 1, rounds, 0.0) * shape.query_width / clock.tp
     return moved * (clock.activation_bytes / 2) + score_bytes(clock, kind)
 
 

@@ -26,6 +26,7 @@ _ENGINE = {
     "host_serial_seconds": (1.0, float("inf")),
     "host_serial_across": (1.0, float("inf")),
     "host_shard_seconds": (0.7, float("inf")),
+    "host_bucket_seconds": (0.7, float("inf")),
     "sharded_overlap": (0.5, 1.0),
     "accumulated_overlap": (0.7, 1.0),
     "host_step_seconds": (1.0, float("inf")),

@@ -114,8 +114,8 @@ def product_seconds(clock: Clock, product: Product) -> Floats:
     padded = 2 * (rows + device.gemm_padding) * (columns + device.gemm_padding) * (inner + device.gemm_ramp)
     moved = clock.activation_bytes * (rows * (inner + columns) + inner * columns) / clock.memory_rate
     reach = device.gemm_efficiency * (clock.kernel.grouped if product.grouped else 1.0)
-    if clock.scenario.recipe.precision.compute != "fp32":  # the style's speed was fitted on tensor-core products
-        reach = reach * clock.kernel.products
+    # the style's speed was fitted on tensor-core products
+    reach = reach * np.where(device.single > 0, 1.0, clock.kernel.products)
     peak, cast = device.dense_peak * reach, np.zeros_like(rows)
     if product.low_precision and clock.low_precision is not None:
         peak = clock.scenario.machine.peak_flops * reach * clock.low_precision.efficiency * device.narrow_gain

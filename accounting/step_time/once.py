@@ -13,6 +13,9 @@ from accounting.units import Floats
 if TYPE_CHECKING:
     from accounting.step_time.assembly import Step
 
+_BUCKET_SHARE = 2 / 25e6
+"""Buckets a parameter: 16-bit gradients in buckets of 25 MB. Source: torch DistributedDataParallel, bucket_cap_mb."""
+
 
 def local_parameters(step: Step) -> Floats:
     """Trainable parameters the busiest rank steps on: the largest stage's, over the shard group. [(N, 1)]"""
@@ -58,7 +61,17 @@ def once_a_step(step: Step) -> tuple[Floats, Floats]:
         window = window * clock.engine.sharded_overlap
         gather = gather + single_tensors(step)
     hidden = np.minimum(clock.engine.overlap * window, blocks)
-    return gather, root.reduce + blocks - hidden + clock.engine.contention * hidden
+    return gather, root.reduce + blocks - hidden + clock.engine.contention * hidden + bucket_hooks(step)
+
+
+def bucket_hooks(step: Step) -> Floats:
+    """Host time of the hooks of a rank's gradient buckets in a step's last backward. [second, (N, 1)]
+
+    parameters·2 B/25 MB·t, where more than one rank shares them.
+    """
+    held = step.root.weights.trainable + step.over_shards(lambda s: s.moves.weights.trainable)
+    several = step.clock.scenario.layout.count > step.clock.tp * step.clock.scenario.layout.pp
+    return np.where(several, held * _BUCKET_SHARE * step.clock.engine.host_bucket_seconds, 0.0)
 
 
 def accumulates_apart(clock: Clock) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from accounting.implementation import runs_megatron_deepspeed
 from accounting.step_time.clock import Clock
 from accounting.step_time.network import Collective, collective_seconds, group_of, traffic_of
 from accounting.step_time.stages import slowest, total
@@ -61,14 +62,27 @@ def exchange(clock: Clock) -> tuple[Floats, Traffic]:
     next stage and back, on the NIC where the stages stand in different nodes. Source: Narayanan 2021 §4.1.
     """
     layout, engine = clock.scenario.layout, clock.engine
-    scattered = clock.tp if clock.scenario.recipe.engine is Engine.MEGATRON else clock.norm_split
-    size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes / scattered
+    size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes * _sent(clock)
     group = group_of(clock, np.minimum(layout.pp, 2), layout.count // layout.pp)
     messages = np.where(layout.pp > 1, 2.0 * np.maximum(layout.vpp, 1), 0.0)
     wire = collective_seconds(clock, Collective.POINT_TO_POINT, size, group)
     host = engine.host_exchange_seconds * clock.device.host_factor
     seconds = messages * (engine.pipeline_exposed * wire + host)
     return seconds, traffic_of(Collective.POINT_TO_POINT, size, group).times(messages)
+
+
+def _sent(clock: Clock) -> Floats:
+    """Share of tokens·h that a rank sends to the next stage, mean of both directions. [1, (N, 1)]
+
+    A tp-th under sequence parallelism, under Megatron's scatter and gather and DeepSpeed's partitioned tensors; but the
+    gradients that DeepSpeed's bf16 optimizer sends back stay whole. Source: Narayanan 2021 §4.1; DeepSpeed's pipeline
+    engine (is_pipe_partitioned, is_grad_partitioned).
+    """
+    recipe = clock.scenario.recipe
+    scattered = 1 / (clock.tp if recipe.engine is Engine.MEGATRON else clock.norm_split)
+    if runs_megatron_deepspeed(recipe) and recipe.precision.parameters == "bf16":
+        return np.where(clock.scenario.layout.sequence_parallel, scattered, (1 + scattered) / 2)
+    return scattered
 
 
 def stalls(clock: Clock) -> Floats:

@@ -11,14 +11,14 @@ from accounting.partition import Partition
 from accounting.scenario import Scenario
 from accounting.step_time import shards
 from accounting.step_time.assembly import Step, assemble
-from accounting.step_time.clock import Clock, clock_of
+from accounting.step_time.clock import Clock, clock_of, dense_rate
 from accounting.step_time.pressure import allocator_retries
 from accounting.step_time.rows import host_bytes, jitter, step_rows
 from accounting.step_time.stages import total
 from accounting.step_time.terms import micro_batch_rows
 from accounting.step_time.timing import PARTS, TimeRow, Timing, unknown_timing
 from accounting.step_time.traffic import Traffic, whole
-from accounting.units import Bytes, Floats
+from accounting.units import TERA, Bytes, Floats
 
 _MEASURED_MFU = (0.02, 0.65)
 """Outside of this lies no published 16-bit run that the constants were fitted on."""
@@ -124,8 +124,18 @@ def _unmeasured(clock: Clock, row: int) -> list[str]:
     ]
 
 
+def _emulated(clock: Clock, row: int) -> list[str]:
+    """A device without units for the request's 16-bit type, in words."""
+    item = clock.scenario.machine.accelerators[int(clock.scenario.machine.accelerator_index[row, 0])]
+    compute = clock.scenario.recipe.precision.compute
+    rate, dtype = dense_rate(item, clock.scenario)
+    if rate is None or dtype != "fp32" or compute in {"fp32", "tf32"}:
+        return []
+    return [f"{item.name} has no {compute} units: timed, and its MFU counted, at fp32's {rate / TERA:g} TFLOP/s"]
+
+
 def _warnings(clock: Clock, mfu: Floats, row: int) -> tuple[str, ...]:
-    said, share = _unmeasured(clock, row), float(mfu[row, 0])
+    said, share = [*_unmeasured(clock, row), *_emulated(clock, row)], float(mfu[row, 0])
     low, high = _MEASURED_MFU
     if clock.low_precision is None and (share < low or share > high):
         said.append(
