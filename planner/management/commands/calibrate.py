@@ -24,6 +24,7 @@ from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
 from planner.requests import RequestContext, context_for, read_estimate
 from planner.validation.learning import measured_steps
+from planner.validation.measured_rows import MeasuredRowsError, read_measured_rows
 
 PRECISION = 300.0
 """One over the squared log error a single measured step is trusted to."""
@@ -49,7 +50,7 @@ class Command(BaseCommand):
         parser.add_argument("--document", type=Path, help="file whose term and score blocks are brought up to date")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        rows = _read(options["file"]) if options["file"] else []
+        rows = _asked(options)
         ensure_ready()
         context = context_for(None)
         rows += measured_steps() if options["stored"] else []
@@ -58,6 +59,8 @@ class Command(BaseCommand):
         fitted, report = (
             _observations([row for row in rows if row["part"] == part], context) for part in ("fit", "report")
         )
+        if options["iterations"] and not fitted:
+            raise CommandError("no row has the part fit: --iterations 0 only judges")
         items, found = [item for item, _ in fitted], CALIBRATION
         free = default_free(found, items)
         if options["iterations"]:
@@ -77,12 +80,22 @@ class Command(BaseCommand):
             self.stdout.write(f"new rows in {options['write']}; review them and give the set a new version")
 
 
-def _read(file: str) -> list[dict[str, Any]]:
+def _asked(options: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of the file; whatever would fail only after a fit of minutes fails here, all of it at once."""
+    faults, rows = [], []
+    if options["iterations"] < 0:
+        faults.append(f"--iterations is {options['iterations']}: give 0 to judge, 3 to fit")
+    if options["write"] and not options["write"].is_dir():
+        faults.append(f"--write {options['write']} is no directory: make it first")
+    if options["document"] and not options["document"].is_file():
+        faults.append(f"--document {options['document']} is no file with a block of terms and scores")
     try:
-        lines = Path(file).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise CommandError(str(error)) from error
-    return [json.loads(line) for line in lines if line.strip()]
+        rows = read_measured_rows(Path(options["file"])) if options["file"] else []
+    except MeasuredRowsError as error:
+        faults += error.faults
+    if faults:
+        raise CommandError("\n".join(faults))
+    return rows
 
 
 def _left_out(
@@ -109,13 +122,17 @@ def _observations(rows: list[dict[str, Any]], context: RequestContext) -> list[t
     """
     sizes = Counter(row["source"] for row in rows)
     groups: dict[str, list[tuple[Measured, str]]] = defaultdict(list)
+    faults = []
     for row in rows:
         try:
             scenario = read_estimate(row["request"], context)
         except PlannerError as error:
-            raise CommandError(f"{row.get('id')}: {error}") from error
+            faults.append(f"{row.get('id')}: {error}")
+            continue
         weight = PRECISION * sizes[row["source"]] ** -SHARING
         groups[_alike(row["request"])].append((Measured(scenario, _seconds(row, scenario), weight), row["source"]))
+    if faults:
+        raise CommandError("\n".join(faults))
     return [(observation_of([one for one, _ in group]), [name for _, name in group]) for group in groups.values()]
 
 
