@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from accounting.estimate import Explained
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "all_to_all", "point_to_point")
+PHASES = tuple((phase.value, phase) for phase in Phase)
+BUCKETS = tuple(bucket.value for bucket in Bucket)
 UNKNOWN_WITHOUT_ARCHITECTURE = (Bucket.ACTIVATIONS, Bucket.LOGITS_AND_LOSS)
 
 
@@ -59,8 +61,8 @@ def memory_answer(estimate: Explained, index: int) -> dict[str, Any]:
     return {
         "lines": [line for row in estimate.ledger.rows if (line := line_answer(estimate, row, index, stage, moments))],
         "by_bucket": buckets(estimate, index, stage, peak_moment),
-        "by_phase": {phase.value: by_phase[phase] for phase in Phase},
-        "moment_by_phase": {phase.value: moments[phase].name for phase in Phase},
+        "by_phase": {name: by_phase[phase] for name, phase in PHASES},
+        "moment_by_phase": {name: moments[phase].name for name, phase in PHASES},
         "peak_phase": peak_phase.value,
         "peak_allocated_bytes": by_phase[peak_phase],
         "peak_reserved_bytes": int(device.reserved[index, stage]),
@@ -107,7 +109,7 @@ def phases(estimate: Explained, index: int, stage: int) -> tuple[dict[Phase, int
     return totals, worst
 
 
-def bytes_at(estimate: Explained, row: Row, moment: Moment, index: int, stage: int) -> int:
+def bytes_at(row: Row, moment: Moment, index: int, stage: int) -> int:
     """Bytes of one line at one moment for one candidate and stage."""
     if moment not in row.by_moment:
         return 0
@@ -120,7 +122,7 @@ def line_answer(
     """One line of the ledger; None where it holds nothing in any phase."""
     if not row.by_moment:
         return None
-    by_phase = {phase.value: bytes_at(estimate, row, moments[phase], index, stage) for phase in Phase}
+    by_phase = {name: bytes_at(row, moments[phase], index, stage) for name, phase in PHASES}
     if not any(by_phase.values()):
         return None
     formula = row.line.formula
@@ -139,10 +141,10 @@ def line_answer(
 
 def buckets(estimate: Explained, index: int, stage: int, moment: Moment) -> dict[str, int | None]:
     """The ledger at the peak, by bucket; sums to the peak exactly."""
-    totals: dict[str, int | None] = dict.fromkeys((bucket.value for bucket in Bucket), 0)
+    totals: dict[str, int | None] = dict.fromkeys(BUCKETS, 0)
     for row in estimate.ledger.rows:
         if row.line.device:
-            totals[row.line.bucket] = (totals[row.line.bucket] or 0) + bytes_at(estimate, row, moment, index, stage)
+            totals[row.line.bucket] = (totals[row.line.bucket] or 0) + bytes_at(row, moment, index, stage)
     if not estimate.context.has_activations:
         totals |= dict.fromkeys((bucket.value for bucket in UNKNOWN_WITHOUT_ARCHITECTURE), None)
         recipe = estimate.scenario.recipe

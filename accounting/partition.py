@@ -37,8 +37,10 @@ class LocalTensor:
     @cached_property
     def elements(self) -> Bytes:
         """Elements of one copy, (N, 1)."""
-        total = np.ones_like(self.dims[0]) if self.dims else np.ones((1, 1), dtype=np.int64)
-        for dim in self.dims:
+        if not self.dims:
+            return np.ones((1, 1), dtype=np.int64)
+        total = self.dims[0]
+        for dim in self.dims[1:]:
             total = total * dim
         return total
 

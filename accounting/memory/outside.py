@@ -62,7 +62,7 @@ def host_save_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
     else:
         staged = staged + context.partition.largest_tensor() * itemsize(recipe.precision.stepped)
     gathers = recipe.engine in FSDP or (recipe.engine is Engine.DEEPSPEED and recipe.zero_stage == 3)  # noqa: PLR2004
-    gathered = checkpoint_bytes(context)[0] if gathers else 0
+    gathered = checkpoint_weight_bytes(context) if gathers else 0
     each = _worst_stage(staged) + _host_at(ledger, SAVE)
     return ranks_per_node(context) * each + gathered
 
@@ -111,11 +111,16 @@ def checkpoint_bytes(context: Context) -> tuple[int, int]:
     recipe = context.recipe
     trained = recipe.inventory.trainable_parameters
     precision = recipe.precision
-    weights = trained * itemsize(precision.activations)
     per_parameter = itemsize(precision.parameters)
     if precision.master_weights is not None:
         per_parameter += itemsize(precision.master_weights)
-    return weights, trained * per_parameter + whole_state_bytes(context)
+    return checkpoint_weight_bytes(context), trained * per_parameter + whole_state_bytes(context)
+
+
+def checkpoint_weight_bytes(context: Context) -> int:
+    """Trained weights of the whole model on disk, in the compute dtype. [byte]"""
+    recipe = context.recipe
+    return recipe.inventory.trainable_parameters * itemsize(recipe.precision.activations)
 
 
 def whole_state_bytes(context: Context) -> int:

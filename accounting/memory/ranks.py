@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
@@ -21,6 +20,8 @@ from accounting.vocabulary import Place
 
 MOST_LISTED = 64
 """Shard groups up to this size are listed rank by rank in an answer."""
+_BATCH = (*BATCH_COLUMNS, "sequence_length")
+"""Columns that weights, states and gradients know nothing of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,10 @@ class Ranks:
         if ranks_in_shard_group(scenario, index) > MOST_LISTED:
             return worst, None
         # Offloaded activations rest on the host as well.
-        unread = BATCH_COLUMNS if scenario.recipe.offload.activations is Place.NONE else ()
+        unread = _BATCH if scenario.recipe.offload.activations is Place.NONE else ()
         layout = scenario.layout
         columns = (getattr(layout, item.name) for item in fields(layout) if item.name not in unread)
         place = (stage, *(int(column[index, 0]) for column in columns))
         if place not in self._known:
             self._known[place] = states_by_rank(scenario, index, stage).groups()
-        return worst, copy.deepcopy(self._known[place])
+        return worst, [dict(group) for group in self._known[place]]

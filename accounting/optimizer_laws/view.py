@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -24,7 +25,7 @@ class ModelFacts:
     """Elements of all tensors this optimizer steps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TensorView:
     """`dims` are int64 arrays that broadcast together: one entry per candidate, or scalars; () is a 0-d tensor."""
 
@@ -76,7 +77,7 @@ class TensorView:
         """Exactly two dimensions."""
         return self.rank == _MATRIX_RANK
 
-    @property
+    @cached_property
     def elements(self) -> Bytes:
         """Product of the dimensions; 1 for a 0-d tensor."""
         return product(self.dims)
@@ -94,7 +95,9 @@ class TensorView:
 
 def product(dims: tuple[Bytes, ...]) -> Bytes:
     """int64 product of broadcastable dimensions."""
-    total = np.asarray(1, dtype=np.int64)
-    for size in dims:
+    if not dims:
+        return np.asarray(1, dtype=np.int64)
+    total = np.asarray(dims[0], dtype=np.int64)
+    for size in dims[1:]:
         total = total * np.asarray(size, dtype=np.int64)
     return total

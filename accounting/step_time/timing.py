@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -33,7 +34,12 @@ class TimeRow:
     @property
     def formula(self) -> str:
         """The docstring of the function behind the term."""
-        return (self.law.__doc__ or "").strip()
+        return _text_of(self.law)
+
+
+@cache
+def _text_of(law: Callable[..., object]) -> str:
+    return (law.__doc__ or "").strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

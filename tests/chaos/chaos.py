@@ -30,11 +30,11 @@ from shardplan_client import Shardplan, ShardplanError  # noqa: E402 - needs the
 PLAN: dict[str, Any] = {
     "model": "llama-2-7b",
     "workload": {"tokens": 15_000_000_000, "sequence_length": 4096, "global_batch_tokens": 1_048_576},
-    "hardware": {"accelerators": ["h100-sxm5-80gb"], "pricing": ["on-demand"], "max_count": 16},
+    "hardware": {"accelerators": ["h100-sxm5-80gb"], "pricing": ["on-demand"], "counts": [8]},
     "engines": ["fsdp2"],
     "search": {"zero_stages": [3], "tp": [1], "pp": [1], "cp": [1], "ep": [1], "micro_batch_sizes": [1],
                "recompute": ["none"]},
-    "options": 2,
+    "options": 1,
 }  # fmt: skip
 FINAL = ("succeeded", "infeasible", "failed", "cancelled")
 CANCEL_EVERY = 25
