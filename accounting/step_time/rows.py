@@ -86,7 +86,7 @@ def offload_parameters(step: Step) -> Floats:
     Source: Rajbhandari 2021 (ZeRO-Infinity); `update.parameter_offload_seconds`.
     """
     clock = step.clock
-    waited = parameter_offload_seconds(clock, _gathered(step), 2) - _busy(step)
+    waited = parameter_offload_seconds(clock, _gathered(step), 2) - _window(step)
     return clock.micro_batches * np.maximum(waited, 0.0)
 
 
@@ -96,7 +96,8 @@ def offload_activations(step: Step) -> Floats:
     Source: torchtune and ALST activation offloading; `update.activation_offload_seconds`.
     """
     clock = step.clock
-    return clock.micro_batches * activation_offload_seconds(clock, step.stage_blocks, _busy(step))
+    window = np.maximum(_window(step) - parameter_offload_seconds(clock, _gathered(step), 2), 0.0)
+    return clock.micro_batches * activation_offload_seconds(clock, step.stage_blocks, window)
 
 
 STEP_TERMS: tuple[Term, ...] = (
@@ -133,6 +134,15 @@ def host_bytes(step: Step) -> Floats:
 
 def _gathered(step: Step) -> Floats:
     return step.over_shards(lambda s: s.moves.weights.gathered) + step.root.weights.gathered
+
+
+def _window(step: Step) -> Floats:
+    """What of a micro-batch can hide transfers to and from the host: computation, and waits for other links. [second]
+
+    A window that another link has used already is not used again: what is exposed there is time that the host's link
+    has as well, and what both need is waited for once. Weights go before activations, as they share the link.
+    """
+    return _busy(step) + step.over_shards(lambda s: s.gather + s.reduce)
 
 
 def _busy(step: Step) -> Floats:

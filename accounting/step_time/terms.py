@@ -24,7 +24,7 @@ class Term(NamedTuple):
 def matmul_forward(step: Step) -> Floats:
     """Linear layers, forward: max(2(M+p)(N+p)(K+r)/(P·e), bytes/W) + t0 a product. [second, (N, 1)]
 
-    Details and source: `matmul.product_seconds`.
+    Source: `matmul.product_seconds`.
     """
     return step.over_blocks(lambda b: b.matmul_forward)
 
