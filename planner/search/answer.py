@@ -12,7 +12,7 @@ import numpy as np
 from accounting.answer import offer_answer as priced_by
 from accounting.catalog import Offer
 from accounting.cost import RunCost
-from planner.search.changes import Outcome, outcome, what_if, what_would_work
+from planner.search.changes import Outcome, outcome, what_if
 from planner.search.explain import billing_warnings, explanation, faster, missed_by, price_warnings, why, why_not
 from planner.search.found import Found
 from planner.search.machines import price_age_days
@@ -21,6 +21,7 @@ from planner.search.problem import PlanProblem
 from planner.search.rank import Candidate, Ranking, nearest_misses
 from planner.search.recipes import substituted
 from planner.search.scan import Cancelled
+from planner.search.ways import what_would_work
 
 MEMORY_SUMMARY = (
     "by_bucket",
@@ -216,11 +217,13 @@ def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
     """A candidate that came close: by how much it missed, in numbers and words, and its whole ledger."""
     result = outcome(problem, one.scenario)
     limits = problem.constraints
-    by: dict[str, float | int | None] = {"bytes": None, "hours": None, "usd": None}
+    by: dict[str, float | int | None] = dict.fromkeys(("bytes", "hours", "usd", "tokens_per_second"))
     if reason == "memory":
         by["bytes"] = result.need - result.limit
     elif reason == "deadline":
         by["hours"] = one.hours - (limits.deadline_hours or 0.0)
+    elif reason == "throughput":
+        by["tokens_per_second"] = (limits.min_tokens_per_second or 0.0) - one.tokens_per_second
     else:
         by["usd"] = one.usd - (limits.budget_usd or 0.0)
     return {
@@ -230,6 +233,7 @@ def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
         "misses_by_bytes": by["bytes"],
         "misses_by_hours": by["hours"],
         "misses_by_usd": by["usd"],
+        "misses_by_tokens_per_second": by["tokens_per_second"],
         "hours": number(one.hours),
         "usd": number(one.usd),
         "device_bytes": result.device_bytes,

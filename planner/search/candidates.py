@@ -67,6 +67,11 @@ class Candidates:
         return self.layout.tokens_per_step[:, 0] / self.step_seconds
 
     @property
+    def lag(self) -> Floats:
+        """Throughput as a distance: tokens a second, negated."""
+        return -self.tokens_per_second
+
+    @property
     def total(self) -> Floats:
         """Dollars of the whole job, of an hour where it has no length; NaN where time or price is unknown."""
         rate = np.where(np.isnan(self.hours) & np.isfinite(self.step_seconds), self.usd_per_hour, np.nan)

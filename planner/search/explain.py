@@ -25,7 +25,7 @@ PAID_ANYWAY = ("internal", "reserved")
 """Kinds of price that no usage is rounded up for: own devices, and commitments for a whole term."""
 HOUR_MATTERS = 0.01
 """Share of a job's dollars from which on an hour more or less is worth a word."""
-LIMITS = ("budget", "deadline")
+LIMITS = ("budget", "deadline", "throughput")
 LINKS_BIND = 0.25
 """Share of a step spent waiting for links from which they, and not the arithmetic, are worth improving."""
 
@@ -46,12 +46,18 @@ def why(problem: PlanProblem, found: Found, best: Candidate, rival: Candidate | 
 
 
 def binding(problem: PlanProblem, found: Found, best: Candidate, waiting: float) -> str:
-    """What stops something better: the deadline, the budget, the links, memory, or only the price."""
+    """What stops something better: a limit of the request, the links, memory, or only the price."""
     free = -best.over_bytes / GIB
     if problem.constraints.deadline_hours is not None and better_but_for(found, "deadline", best, problem.objective):
         return f"The deadline of {problem.constraints.deadline_hours:g} h binds; {free:.1f} GiB stay free per device."
     if problem.constraints.budget_usd is not None and better_but_for(found, "budget", best, problem.objective):
         return f"The budget of ${problem.constraints.budget_usd:,.0f} binds; {free:.1f} GiB stay free per device."
+    least = problem.constraints.min_tokens_per_second
+    if least is not None and better_but_for(found, "throughput", best, problem.objective):
+        return f"The least throughput of {least:,.0f} tokens/s binds; {free:.1f} GiB stay free per device."
+    most = problem.max_count if problem.pool is None else min(problem.max_count, problem.pool.count)
+    if problem.objective == "time" and best.count == most:
+        return f"The limit of {most:,} devices binds: no more were tried; {free:.1f} GiB stay free per device."
     if waiting > LINKS_BIND:
         return f"The links bind: {waiting:.0%} of each step waits for them; {free:.1f} GiB stay free per device."
     if found.rejected["memory"]:
@@ -84,6 +90,10 @@ def missed_by(problem: PlanProblem, reason: str, one: Candidate) -> str:
     if reason == "budget" and limits.budget_usd is not None:
         over = one.usd - limits.budget_usd
         return f"{named(one)} takes {one.hours:,.1f} h but costs ${one.usd:,.2f}: ${over:,.2f} over the budget."
+    if reason == "throughput" and limits.min_tokens_per_second is not None:
+        rate = one.tokens_per_second
+        short = limits.min_tokens_per_second - rate
+        return f"{named(one)} {cost} but does {rate:,.0f} tokens/s: {short:,.0f} too few."
     return f"{named(one)} {cost} but is {size(one.over_bytes)} over the limit of each device."
 
 

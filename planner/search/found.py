@@ -31,6 +31,8 @@ class Found:
     feasible_count: int = 0
     too_big: list[Candidates] = field(default_factory=list)
     """Closest candidates that do not fit in memory; nobody has timed them."""
+    too_weak: list[Candidates] = field(default_factory=list)
+    """Candidates of less than the least throughput."""
     too_slow: list[Candidates] = field(default_factory=list)
     too_dear: list[Candidates] = field(default_factory=list)
     spared: int = 0

@@ -52,6 +52,7 @@ class Judge:
     good: list[Candidates] = field(default_factory=list)
     held: int = 0
     big: list[Candidates] = field(default_factory=list)
+    weak: list[Candidates] = field(default_factory=list)
     late: list[Candidates] = field(default_factory=list)
     dear: list[Candidates] = field(default_factory=list)
     flops: float = 0.0
@@ -87,6 +88,7 @@ class Judge:
             found.feasible.append(wanted(joined(self.good), self.problem.objective))
         for held, into, name in (
             (self.big, found.too_big, "over"),
+            (self.weak, found.too_weak, "lag"),
             (self.late, found.too_slow, "hours"),
             (self.dear, found.too_dear, "usd"),
         ):
@@ -176,7 +178,9 @@ class Judge:
         limits, found = self.problem.constraints, self.found
         here = self._pass(here, np.isfinite(here.step_seconds), "time_unknown")
         if limits.min_tokens_per_second is not None:
-            here = self._pass(here, here.tokens_per_second >= limits.min_tokens_per_second, "throughput")
+            weak = here.tokens_per_second < limits.min_tokens_per_second
+            self._near(self.weak, here.take(np.flatnonzero(weak)), "lag")
+            here = self._pass(here, ~weak, "throughput")
         if limits.deadline_hours is not None and self.problem.tokens is not None:
             late = here.hours > limits.deadline_hours
             self._near(self.late, here.take(np.flatnonzero(late)), "hours")

@@ -21,7 +21,7 @@ from planner.search.pricing import priced
 from planner.search.problem import PlanProblem
 from planner.search.sites import Fleet, Whole
 
-NUMBERS = ("total", "pace", "hours", "usd", "usd_per_hour", "step_seconds", "count", "degrees", "over", "place")
+NUMBERS = ("total", "pace", "hours", "usd", "usd_per_hour", "step_seconds", "count", "degrees", "over", "place", "lag")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,11 @@ class Candidate:
     def total(self) -> float:
         """Dollars of the whole job, or of an hour where the job has no length; NaN where time or price is unknown."""
         return float(self.source.total[self.index])
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all devices together; NaN where there is no time."""
+        return float(self.source.tokens_per_second[self.index])
 
     @property
     def over_bytes(self) -> int:
@@ -132,7 +137,12 @@ def winners(groups: list[Candidates], objective: str) -> Whole:
     return np.unique(np.concatenate([*rows, undominated(columns["hours"], columns["usd"], *ties)]))
 
 
-MISSES = {"budget": ("too_dear", "usd"), "deadline": ("too_slow", "hours"), "memory": ("too_big", "over")}
+MISSES = {
+    "budget": ("too_dear", "usd"),
+    "deadline": ("too_slow", "hours"),
+    "throughput": ("too_weak", "lag"),
+    "memory": ("too_big", "over"),
+}
 """Reason → (where a scan keeps them, how far they are from being feasible)."""
 
 
@@ -157,7 +167,9 @@ def better_but_for(found: Found, reason: str, best: Candidate, objective: str) -
 
 
 def nearest_misses(problem: PlanProblem, found: Found) -> list[tuple[str, Candidate]]:
-    """(reason, candidate): those that came furthest first: over budget, too late, then too big; one a device and count.
+    """(reason, candidate): those that came furthest first: over budget, too late, too weak, then too big.
+
+    One a device and count.
 
     Nothing is late or dear of note at a place that has a feasible layout: that one is both faster and cheaper.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -83,12 +84,14 @@ def _with(values: Any, value: Any) -> list[Any]:
 
 
 def _limits(request: Json, row: Json, change: str) -> dict[str, Any]:
-    """A deadline or a budget moved to where the nearest miss meets it; a batch left to the search."""
+    """A limit moved to where the nearest miss meets it; a batch left to the search."""
     constraints = dict(request.get("constraints") or {})
     if change.startswith("a deadline of ") and row.get("hours"):
         constraints["deadline_hours"] = round(float(row["hours"]) + 0.05, 1)
     if change.startswith("a budget of ") and row.get("usd"):
         constraints["budget_usd"] = round(float(row["usd"]) + 0.005, 2)
+    if change.startswith("at least ") and row.get("tokens_per_second"):
+        constraints["min_tokens_per_second"] = math.floor(float(row["tokens_per_second"]))
     found: dict[str, Any] = {"constraints": constraints} if constraints else {}
     if change == "any global batch":
         found["workload"] = {**(request.get("workload") or {}), "global_batch_tokens": None}

@@ -202,6 +202,7 @@ def miss_of(row: Json, names: Mapping[str, str]) -> Miss:
         "memory": text.memory(row.get("misses_by_bytes")),
         "deadline": text.hours(row.get("misses_by_hours")),
         "budget": text.money(row.get("misses_by_usd")),
+        "throughput": f"{row.get('misses_by_tokens_per_second') or 0:,.0f} tokens/s",
     }.get(reason, text.DASH)
     recompute = words.recompute_name(estimate.get("recompute"))
     parts = [machine(estimate, names), words.sharding(estimate), words.degrees(estimate)]

@@ -111,6 +111,9 @@ def no_plan_verdict(model: str, on: str, answer: Json) -> Verdict:
     if nearest.get("reason") == "budget":
         dear = f"the cheapest is {text.money(nearest.get('usd'))} ({text.money(nearest.get('misses_by_usd'))} over)"
         return Verdict("warn", "triangle", f"Fits, but not for the budget on {on}: {dear}.", way_out.strip())
+    if nearest.get("reason") == "throughput":
+        short = f"{nearest.get('misses_by_tokens_per_second') or 0:,.0f} tokens/s too few"
+        return Verdict("warn", "triangle", f"Fits, but not fast enough on {on}: {short}.", way_out.strip())
     device = nearest.get("device_bytes")
     capacity = ((nearest.get("answer") or {}).get("memory") or {}).get("capacity_bytes")
     how = f"The closest {looked} needs {text.need(device)} of {text.capacity(capacity)} per GPU."
