@@ -33,7 +33,7 @@ class ListingView(ApiView):
         listing = self.listing
         check_query(request, [*listing.filters, *(f"min_{name}" for name in listing.at_least)])
         rows = sorted(self._matching(request), key=listing.key_of)
-        start = _start(request, [listing.key_of(row) for row in rows])
+        start = _start(request, [listing.key_of(row) for row in rows], len(listing.key))
         size = Pages().get_page_size(request)
         shown = rows[start : start + size]
         following = _link(request, listing.key_of(shown[-1])) if start + size < len(rows) else None
@@ -107,7 +107,7 @@ def _link(request: Request, key: tuple[str, ...]) -> str:
     return request.build_absolute_uri(f"{request.path}?{urlencode({**query, 'cursor': cursor})}")
 
 
-def _start(request: Request, keys: list[tuple[str, ...]]) -> int:
+def _start(request: Request, keys: list[tuple[str, ...]], parts: int) -> int:
     """The first row after the cursor's key: rows that come or go between two pages shift nothing."""
     text = request.query_params.get("cursor")
     if text is None:
@@ -116,7 +116,7 @@ def _start(request: Request, keys: list[tuple[str, ...]]) -> int:
         if len(text) > MAX_CURSOR:
             raise ValueError
         key = json.loads(base64.urlsafe_b64decode(text.encode("ascii")))
-        if not (isinstance(key, list) and all(isinstance(part, str) for part in key)):
+        if not (isinstance(key, list) and len(key) == parts and all(isinstance(part, str) for part in key)):
             raise ValueError
     except (ValueError, binascii.Error, RecursionError):
         raise InvalidQuery("the cursor is not one of ours; start again without it") from None

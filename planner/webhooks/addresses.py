@@ -88,7 +88,7 @@ def check_url(url: str) -> Target:
     try:
         literal = ipaddress.ip_address(target.host)
     except ValueError:
-        if target.host == "localhost" or target.host.endswith(".localhost"):
+        if f".{target.host.rstrip('.')}".endswith(".localhost"):
             check_address(ipaddress.ip_address("127.0.0.1"), target.scheme)
         if NUMBER.fullmatch(target.host.rstrip(".").rpartition(".")[2]):
             raise RefusedAddress(

@@ -68,15 +68,15 @@ def test_one_row_by_its_slug_in_any_case(owner: Caller) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["cursor=AAAA", "cursor=%00", "cursor=" + "A" * 3000, "cursor=W10", "min_memory_bytes=-1",
+    "query", ["cursor=AAAA", "cursor=%00", "cursor=" + "A" * 3000, "cursor=W10",
+              "cursor=W10=", "cursor=WyJhIiwiYiJd", "min_memory_bytes=-1",
               "min_memory_bytes=x",
               "min_memory_bytes=" + "9" * 400, "search=x", "ordering=-password", "page=1"]
 )  # fmt: skip
 def test_a_query_that_means_nothing_is_a_problem(owner: Caller, query: str) -> None:
     answer = owner.get(f"/api/v1/accelerators/?{query}")
-    assert answer.status_code in (200, 400)
-    assert answer.status_code == 400 or query == "cursor=W10"
-    assert answer["Content-Type"] in ("application/problem+json", "application/json")
+    assert answer.status_code == 400
+    assert answer["Content-Type"] == "application/problem+json"
 
 
 def test_an_import_is_stored_once_and_private(owner: Caller, stranger: Caller) -> None:

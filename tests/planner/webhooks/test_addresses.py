@@ -12,7 +12,7 @@ from planner.webhooks.addresses import RefusedAddress, check_url, resolve, targe
 PRIVATE = [
     "127.0.0.1", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "[::1]", "[::]",
     "[fe80::1]", "[fc00::1]", "[::ffff:127.0.0.1]", "[::ffff:10.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
-    "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "localhost", "a.localhost", "LOCALHOST",
+    "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "localhost", "a.localhost", "LOCALHOST", "localhost.",
 ]  # fmt: skip
 MISSHAPEN = [
     "", "x", "ftp://example.org/", "file:///etc/passwd", "gopher://example.org/", "https://", "https:///x",
