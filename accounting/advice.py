@@ -85,10 +85,10 @@ class Tried:
 def advice(found: Explained) -> list[list[dict[str, Any]]]:
     """What would make each candidate fit, or what one that fits could give back; cheapest in time first.
 
-    Rows: `change` in the request's own words, `saves_bytes` of the worst stage's device bytes (negative where memory is
-    given back for speed), `time_ratio` of the step (null where the time is not known), `fits` with that change alone;
-    where no change is enough alone, one more row of several. Empty where the capacity is unknown and where nothing but
-    states is known of the model.
+    Rows: `change` in the request's own words, `saves_bytes` and `takes_bytes` of the worst stage's device bytes (one of
+    them is 0: memory is saved, or spent on speed), `time_ratio` of the step (null where the time is not known), `fits`
+    with that change alone; where no change is enough alone, one more row of several. Empty where the capacity is
+    unknown and where nothing but states is known of the model.
     """
     advised: list[list[dict[str, Any]]] = [[] for _ in range(found.candidates)]
     if not found.context.has_activations:
@@ -121,7 +121,8 @@ def _row(one: Tried, need: Need) -> dict[str, Any]:
     ratio = one.seconds / need.seconds
     return {
         "change": one.change,
-        "saves_bytes": need.bytes - one.bytes,
+        "saves_bytes": max(need.bytes - one.bytes, 0),
+        "takes_bytes": max(one.bytes - need.bytes, 0),
         "time_ratio": ratio if math.isfinite(ratio) else None,
         "fits": one.bytes <= need.limit,
     }
