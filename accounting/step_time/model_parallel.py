@@ -9,6 +9,7 @@ from accounting.step_time.clock import Clock
 from accounting.step_time.network import Collective, collective_seconds, group_of, traffic_of
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
+from accounting.vocabulary import Engine
 
 _ASYNC_EXPOSED = 0.5
 """Share left exposed by asynchronous tensor parallelism. Source: torchtitan's async-TP table (2025-06)."""
@@ -35,6 +36,22 @@ def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
     split, whole = np.where(sequence, pairs * size, 0.0), np.where(sequence, 0.0, pairs * size)
     traffic = traffic_of(Collective.ALL_GATHER, split, group) + traffic_of(Collective.REDUCE_SCATTER, split, group)
     return pairs * exposed * seconds, traffic + traffic_of(Collective.ALL_REDUCE, whole, group)
+
+
+def gathered_again(clock: Clock) -> Traffic:
+    """Sequence-parallel inputs that Megatron-style layers keep split and gather once more for the weights' gradient.
+
+    Bytes alone: the gather is launched before the data gradient's product and runs beside it. DTensor keeps the
+    gathered input instead. Source: Korthikanti 2022 §4.2.2; Megatron-Core tensor_parallel/layers.py; nanotron
+    column_linear.
+    """
+    sequence = clock.scenario.layout.sequence_parallel
+    if clock.scenario.recipe.engine is not Engine.MEGATRON or not sequence.any():
+        return Traffic()
+    pairs = 1.0 if clock.architecture.parallel_block else 2.0
+    size = pairs * clock.tokens * clock.architecture.hidden_size * clock.activation_bytes
+    group = group_of(clock, clock.scenario.layout.tp, 1)
+    return traffic_of(Collective.ALL_GATHER, np.where(sequence, size, 0.0), group)
 
 
 def context_parallel(clock: Clock, attention: Floats) -> tuple[Floats, Traffic]:

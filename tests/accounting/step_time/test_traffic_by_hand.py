@@ -75,6 +75,13 @@ def test_full_recompute_repeats_the_forwards_tensor_parallel_collectives() -> No
     # Two pairs of a block in the forward; recomputation does them once more.
     assert again["all_gather"] - plain["all_gather"] == pytest.approx(2 * unit)
     assert plain["reduce_scatter"] == pytest.approx(4 * unit)
+    # The backward gathers both split inputs once more, for the weights' gradient.
+    assert plain["all_gather"] == pytest.approx(6 * unit)
+
+
+def test_kept_inputs_are_not_gathered_again() -> None:
+    moved = sent(tp=8, recipe={"engine": Engine.FSDP2, "zero_stage": 3})
+    assert moved["all_gather"] == pytest.approx(moved["reduce_scatter"])
 
 
 def test_pipeline_stages_send_one_boundary_each_way_a_micro_batch() -> None:
