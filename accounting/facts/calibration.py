@@ -7,7 +7,7 @@ gets the row of its architecture, and one of an unknown architecture the generic
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -88,16 +88,20 @@ class Calibration:
     kernels: Mapping[str, KernelRow]
     low_precision: Mapping[str, LowPrecisionRow]
     fabric: FabricRow
+    by_slug: Mapping[str, DeviceRow] = field(init=False, repr=False, compare=False)
+    by_architecture: Mapping[str, DeviceRow] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rows = tuple(self.devices.values())[::-1]  # of rows that share a name the first counts
+        slugs = {slug: row for row in rows for slug in row.slugs}
+        architectures = {name: row for row in rows for name in row.architectures}
+        object.__setattr__(self, "by_slug", MappingProxyType(slugs))
+        object.__setattr__(self, "by_architecture", MappingProxyType(architectures))
 
     def device(self, slug: str, architecture: str) -> DeviceRow:
         """The row of a device: by its slug, else by its architecture, else the generic one."""
-        for row in self.devices.values():
-            if slug in row.slugs:
-                return row
-        for row in self.devices.values():
-            if architecture.lower() in row.architectures:
-                return row
-        return self.devices["generic"]
+        row = self.by_slug.get(slug) or self.by_architecture.get(architecture.lower())
+        return row or self.devices["generic"]
 
 
 CALIBRATION = Calibration(

@@ -41,8 +41,21 @@ def step_time(
         return _timing(assemble(clock_of(scenario, partition, architecture, calibration)), need)
 
 
-def _timing(step: Step, need: Bytes | None) -> Timing:
-    clock, layout = step.clock, step.clock.scenario.layout
+def step_seconds(scenario: Scenario, partition: Partition, *, need: Bytes) -> Floats:
+    """`step_time(...).step_seconds` alone, without the traffic, FLOP and bands that a search does not read.
+
+    [second, (N, 1)]; NaN as there.
+    """
+    architecture = scenario.recipe.model.architecture
+    if architecture is None or not partition.kind_layers:
+        return np.full((len(scenario), 1), np.nan)
+    with np.errstate(invalid="ignore"):
+        return _summed(assemble(clock_of(scenario, partition, architecture, CALIBRATION)), need)[0]
+
+
+def _summed(step: Step, need: Bytes | None) -> tuple[Floats, dict[str, Floats], list[TimeRow]]:
+    """(seconds of a step, the same by part, the same by term)."""
+    clock = step.clock
     rows = [*micro_batch_rows(step), *step_rows(step)]
     zero = np.zeros_like(clock.tokens)
     parts = {part: sum((row.seconds for row in rows if row.part == part), zero) for part in PARTS}
@@ -56,6 +69,12 @@ def _timing(step: Step, need: Bytes | None) -> Timing:
         rows.append(TimeRow("allocator.retries", "memory_bound", retried, allocator_retries))
         parts["memory_bound"] = parts["memory_bound"] + retried
         seconds = seconds + retried
+    return seconds, parts, rows
+
+
+def _timing(step: Step, need: Bytes | None) -> Timing:
+    clock, layout = step.clock, step.clock.scenario.layout
+    seconds, parts, rows = _summed(step, need)
     model, hardware = _flops(step)
     moved = _traffic(step)
     peak = layout.count * clock.scenario.machine.peak_flops * seconds

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from accounting.cost import Interruptions, RunCost, billed, billed_hours, billing_of, run_cost
 from accounting.partition import partition_of
 from accounting.scenario import Scenario
-from accounting.step_time import step_time
+from accounting.step_time import step_seconds
 from accounting.units import Floats
 from planner.search.candidates import Candidates
 from planner.search.problem import PlanProblem
@@ -87,8 +87,8 @@ def paces(problem: PlanProblem, scenario: Scenario, step_seconds: Floats) -> Flo
 def priced(problem: PlanProblem, fleet: Fleet, here: Candidates) -> Candidates:
     """The same rows with their time and cost."""
     scenario = fleet.scenario(here.recipe, here.layout, here.machine)
-    timing = step_time(scenario, partition_of(scenario), need=here.expected.reshape(-1, 1))
-    cost = cost_of(problem, scenario, timing.step_seconds)
-    columns = (cost.hours, cost.usd, cost.usd_per_hour, timing.step_seconds)
+    seconds = step_seconds(scenario, partition_of(scenario), need=here.expected.reshape(-1, 1))
+    cost = cost_of(problem, scenario, seconds)
+    columns = (cost.hours, cost.usd, cost.usd_per_hour, seconds)
     bytes_of = (here.need, here.expected, here.limit)
     return Candidates(here.recipe, here.layout, here.machine, *bytes_of, *(c[:, 0] for c in columns))
