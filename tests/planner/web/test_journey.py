@@ -165,7 +165,7 @@ def look_and_export(page: Any, hands: Mouse) -> None:
     """One number's explanation, and one launch file."""
     hands.press(page.locator(".stats a.num").nth(2))
     page.wait_for_selector("#explained")
-    assert "hours \u00b7 USD per hour" in page.inner_text("#panel")
+    assert "billing period \u00b7 USD per hour" in page.inner_text("#panel")
     page.keyboard.press("Escape")
     page.wait_for_function("document.activeElement.matches('.stats a.num')")
 
