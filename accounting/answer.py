@@ -53,7 +53,7 @@ def memory_answer(estimate: Explained, index: int) -> dict[str, Any]:
     peak_phase = max(by_phase, key=lambda phase: by_phase[phase])
     capacity = int(estimate.scenario.machine.capacity_bytes[index, 0])
     need = int(device.total[index, stage])
-    limit = -1 if capacity < 0 else capacity - math.ceil(capacity * estimate.scenario.recipe.headroom)
+    limit = int(estimate.limit_bytes[index, 0])
     known = estimate.context.has_activations
     worst_rank, ranks = shared.ranks.answer(index, stage)
     high = int(device.high[index, stage])

@@ -12,7 +12,7 @@ from accounting.step_time.attention import core_backward_seconds, core_flops, co
 from accounting.step_time.clock import Clock
 from accounting.step_time.elementwise import block_forward_seconds, embedding_seconds, loss_seconds
 from accounting.step_time.matmul import Product, backward_factor, block_products, head_product, product_seconds
-from accounting.step_time.model_parallel import context_parallel, expert_parallel, gathered_again, tensor_parallel
+from accounting.step_time.model_parallel import context_parallel, expert_parallel, tensor_parallel
 from accounting.step_time.recompute import Again, recomputed
 from accounting.step_time.traffic import Traffic
 from accounting.units import Floats
@@ -61,11 +61,10 @@ def block_times(clock: Clock, unit: int, kind: LayerKind) -> Block:
     attention = Passes(forward, core_backward_seconds(clock, kind, forward), again.attention * forward)
     moved = block_forward_seconds(clock, unit, kind)
     elementwise = Passes(moved, clock.kernel.backward * moved, again.elementwise * moved)
-    tensor, tensor_traffic = tensor_parallel(clock)
+    tensor, tensor_traffic, gathered_again = tensor_parallel(clock)
     context, context_traffic = context_parallel(clock, forward)
     expert, expert_traffic = expert_parallel(clock, kind)
     twice, thrice = 2 + again.collectives, 3 + again.collectives
-    shared = tensor_traffic.times(twice) + gathered_again(clock)
     links = (twice * tensor, thrice * context, twice * expert)
     window, stall = _windows(clock, kind, (matmul, attention, elementwise), sum(links[1:], links[0]))
     core = core_flops(clock, kind, full=True)
@@ -88,7 +87,10 @@ def block_times(clock: Clock, unit: int, kind: LayerKind) -> Block:
         backward=window[1],
         model_flops=linear + core,
         recomputed_flops=again.matmul * linear + again.attention * core,
-        traffic=shared + context_traffic.times(thrice) + expert_traffic.times(twice),
+        traffic=tensor_traffic.times(twice)
+        + gathered_again
+        + context_traffic.times(thrice)
+        + expert_traffic.times(twice),
     )
 
 

@@ -15,11 +15,14 @@ _ASYNC_EXPOSED = 0.5
 """Share left exposed by asynchronous tensor parallelism. Source: torchtitan's async-TP table (2025-06)."""
 
 
-def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
-    """(exposed seconds, traffic) of one block's forward; the backward moves the same. [(N, 1)]
+def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic, Traffic]:
+    """(exposed seconds, traffic) of one block's forward, and what the backward moves beyond the same. [(N, 1)]
 
     2 all-reduces of tokens·h, or an all-gather and a reduce-scatter each under sequence parallelism; one pair where
-    attention and MLP run side by side. Source: Shoeybi 2019 §3; Korthikanti 2022 §4.2.
+    attention and MLP run side by side. Megatron-style layers keep their sequence-parallel inputs split and gather them
+    once more for the weights' gradient: bytes alone, as that gather runs beside the data gradient's product; DTensor
+    keeps the gathered input. Source: Shoeybi 2019 §3; Korthikanti 2022 §4.2; Megatron-Core tensor_parallel/layers.py;
+    nanotron column_linear.
     """
     pairs = 1.0 if clock.architecture.parallel_block else 2.0
     size = clock.tokens * clock.architecture.hidden_size * clock.activation_bytes
@@ -34,24 +37,10 @@ def tensor_parallel(clock: Clock) -> tuple[Floats, Traffic]:
     exposed = clock.engine.tensor_parallel_exposed
     exposed *= _ASYNC_EXPOSED if clock.scenario.recipe.options.enable_async_tensor_parallel else 1.0
     split, whole = np.where(sequence, pairs * size, 0.0), np.where(sequence, 0.0, pairs * size)
-    traffic = traffic_of(Collective.ALL_GATHER, split, group) + traffic_of(Collective.REDUCE_SCATTER, split, group)
-    return pairs * exposed * seconds, traffic + traffic_of(Collective.ALL_REDUCE, whole, group)
-
-
-def gathered_again(clock: Clock) -> Traffic:
-    """Sequence-parallel inputs that Megatron-style layers keep split and gather once more for the weights' gradient.
-
-    Bytes alone: the gather is launched before the data gradient's product and runs beside it. DTensor keeps the
-    gathered input instead. Source: Korthikanti 2022 §4.2.2; Megatron-Core tensor_parallel/layers.py; nanotron
-    column_linear.
-    """
-    sequence = clock.scenario.layout.sequence_parallel
-    if clock.scenario.recipe.engine is not Engine.MEGATRON or not sequence.any():
-        return Traffic()
-    pairs = 1.0 if clock.architecture.parallel_block else 2.0
-    size = pairs * clock.tokens * clock.architecture.hidden_size * clock.activation_bytes
-    group = group_of(clock, clock.scenario.layout.tp, 1)
-    return traffic_of(Collective.ALL_GATHER, np.where(sequence, size, 0.0), group)
+    gathered = traffic_of(Collective.ALL_GATHER, split, group)
+    traffic = gathered + traffic_of(Collective.REDUCE_SCATTER, split, group)
+    again = gathered if clock.scenario.recipe.engine is Engine.MEGATRON else Traffic()
+    return pairs * exposed * seconds, traffic + traffic_of(Collective.ALL_REDUCE, whole, group), again
 
 
 def context_parallel(clock: Clock, attention: Floats) -> tuple[Floats, Traffic]:

@@ -158,7 +158,7 @@ def _warnings(clock: Clock, mfu: Floats, row: int) -> tuple[str, ...]:
     low, high = _MEASURED_MFU
     if clock.low_precision is None and (share < low or share > high):
         said.append(
-            f"predicted MFU {share:.1%} to {share:.1%} leaves the measured band of "
+            f"predicted MFU {share:.1%} leaves the measured band of "
             f"{low:.0%} to {high:.0%}: read this step time as a rough one"
         )
     return tuple(said)

@@ -19,13 +19,12 @@ from planner.api.headers import wait_seconds
 from planner.api.pages import check_query, paged
 from planner.api.schema import IDEMPOTENCY_KEY, PAGE_PARAMETERS, PLAN_ANSWER, PLAN_LIST, PLAN_REQUEST, PREFER
 from planner.errors import InvalidQuery
-from planner.plans.comparison import Reference, comparison, reference, sides_of
+from planner.plans.comparison import MAX_COMPARED, Reference, comparison, reference, sides_of
 from planner.plans.documents import plan_summary, plan_text
 from planner.plans.models import PlanRun, PlanStatus
 from planner.plans.selectors import plan_of, plan_wait, plans_of
 from planner.plans.services import plan_cancel, plan_create, plan_rerun
 
-MAX_COMPARED = 10
 REFERENCE_LENGTH = 53
 """Of one id in the query, with braces, prefix or spaces, and a rank."""
 

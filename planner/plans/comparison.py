@@ -25,6 +25,8 @@ SHOWN = ("hours_band", "usd_band", "memory", "time", "offer", "estimate")
 BUILT = ("engine_version", "calibration", "catalog_revision", "price_dates")
 """What of a plan's provenance may change between two runs of one request."""
 RANK_DIGITS = 4
+MAX_COMPARED = 10
+"""Plans or options in one document."""
 
 
 @dataclass(frozen=True, slots=True)

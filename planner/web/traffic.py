@@ -15,8 +15,6 @@ COLLECTIVES = (
     ("point_to_point", "Point to point"),
 )
 LINKS = (("intra", "Inside the node"), ("inter", "Between nodes"), ("host", "To the host"))
-MOSTLY = 2.0
-"""The network binds where a step takes more than this many times the step with an endless one."""
 
 
 @dataclass(frozen=True)

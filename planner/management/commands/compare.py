@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError
 from planner.documents import write_document
 from planner.embedded.ready import ensure_ready
 from planner.errors import PlannerError
-from planner.plans.comparison import Reference, Side, comparison, reference, sides_of
+from planner.plans.comparison import MAX_COMPARED, Reference, Side, comparison, reference, sides_of
 from planner.plans.running import plan_execute
 from planner.plans.services import plan_rerun
 from planner.teams.models import Team
@@ -20,7 +20,6 @@ from planner.text import render_comparison
 from planner.web.choices import accelerator_names
 
 BAD_REQUEST = 2
-MOST = 10
 
 
 class Command(BaseCommand):
@@ -35,8 +34,9 @@ class Command(BaseCommand):
         ensure_ready()
         team = team_embedded()
         asked = [_read(text) for text in options["plans"]]
-        wanted = "--today takes one plan" if options["today"] else f"name 2 to {MOST} different plans or options"
-        if not (len(asked) == 1 if options["today"] else 1 < len(set(asked)) == len(asked) <= MOST):
+        several = f"name 2 to {MAX_COMPARED} different plans or options"
+        wanted = "--today takes one plan" if options["today"] else several
+        if not (len(asked) == 1 if options["today"] else 1 < len(set(asked)) == len(asked) <= MAX_COMPARED):
             raise CommandError(wanted, returncode=BAD_REQUEST)
         try:
             sides = _with_today(team, asked[0]) if options["today"] else sides_of(team, asked)

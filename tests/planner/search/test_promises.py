@@ -288,12 +288,10 @@ def test_every_candidate_is_counted_once_under_a_named_rule(seed: int) -> None:
     assert whole.spared == 0
 
 
-@pytest.mark.parametrize("seed", [11, 12, 13])
+@pytest.mark.parametrize("seed", [10, 12, 13])
 def test_the_frontier_is_that_of_every_feasible_candidate(seed: int) -> None:
     problem = replace(wider_problem(seed), objective="cost")
     found = answer_of(problem)
-    if found["recommendation"] is None:
-        pytest.skip("nothing is feasible here")
     front = [(row["hours"], row["usd"]) for row in found["frontier"]]
     whole = scan(problem, lambda done, total: None, lambda: False, prune=False)
     hours = np.concatenate([group.hours for group in whole.feasible])
