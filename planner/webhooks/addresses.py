@@ -19,6 +19,10 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+NEVER_PUBLIC: tuple[Network, ...] = tuple(
+    ipaddress.ip_network(text) for text in ("fec0::/10", "192.0.0.0/24", "192.88.99.0/24", "3fff::/20")
+)
+"""Site-local, protocol assignments, the old 6to4 relays, documentation: `is_global` of Python 3.11 lets them pass."""
 DEFAULT_PORTS = {"https": 443, "http": 80}
 MAX_HOST = 253
 NUMBER = re.compile(r"[0-9]+|0[xX][0-9A-Fa-f]*")
@@ -66,7 +70,8 @@ def check_address(address: Address, scheme: str) -> None:
     inner = _inside(address)
     if any(inner.version == network.version and inner in network for network in allowed_networks()):
         return
-    if not inner.is_global or inner.is_multicast or inner.is_reserved:
+    listed = any(inner.version == network.version and inner in network for network in NEVER_PUBLIC)
+    if listed or not inner.is_global or inner.is_multicast or inner.is_reserved:
         raise RefusedAddress("the host is not on the public internet; the operator may allow its network")
     if scheme != "https":
         raise RefusedAddress("outside the operator's own networks only https is used")

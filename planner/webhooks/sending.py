@@ -7,6 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 
 from planner.webhooks.addresses import Target, check_url, resolve
 
@@ -24,10 +25,13 @@ class _Connection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         plain = socket.create_connection((self._address, self._target.port), timeout=CONNECT_SECONDS)
+        self.sock = plain
         if self._target.scheme == "https":
-            self.sock = ssl.create_default_context().wrap_socket(plain, server_hostname=self._target.host)
-        else:
-            self.sock = plain
+            # The handshake comes after the socket is here: a peer that drips it byte by byte is cut off as well.
+            self.sock = secured = ssl.create_default_context().wrap_socket(
+                plain, server_hostname=self._target.host, do_handshake_on_connect=False
+            )
+            secured.do_handshake()
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
@@ -51,4 +55,5 @@ def post(url: str, body: bytes, headers: Mapping[str, str]) -> int:
 
 def _cut(connection: _Connection) -> None:
     if connection.sock is not None:
-        connection.sock.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # the peer was quicker
+            connection.sock.shutdown(socket.SHUT_RDWR)
