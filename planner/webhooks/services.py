@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from datetime import timedelta
+from datetime import datetime, timedelta
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import structlog
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Min, Q
 from django.db.models.functions import Now
 
 from planner.documents import write_document
@@ -142,6 +142,9 @@ def webhook_tell(*, plan_id: UUID) -> bool:
 def delivery_send(*, delivery_id: UUID) -> bool:
     """One try, taken by whoever updates the row first; True where the endpoint took the message."""
     waiting = WebhookDelivery.objects.filter(pk=delivery_id, status=DeliveryStatus.PENDING)
+    if (until := _away_until(delivery_id)) is not None:
+        waiting.filter(next_attempt_at__lte=Now()).update(next_attempt_at=until)
+        return False
     if not waiting.filter(next_attempt_at__lte=Now()).update(
         attempts=F("attempts") + 1, next_attempt_at=Now() + SEND_LEASE
     ):
@@ -159,6 +162,18 @@ def delivery_send(*, delivery_id: UUID) -> bool:
         next_attempt_at=Now() + pause, last_status=status, last_error=error
     )
     return False
+
+
+def _away_until(delivery_id: UUID) -> datetime | None:
+    """When an endpoint that gave no answer to another message is asked again; None where nothing is known against it.
+
+    A try without an answer holds a worker for seconds: an endpoint that is away has one at a time, not one a message.
+    """
+    unanswered = WebhookDelivery.objects.filter(
+        webhook__deliveries=delivery_id, status=DeliveryStatus.PENDING, last_status=None, next_attempt_at__gt=Now()
+    ).exclude(Q(pk=delivery_id) | Q(last_error=""))
+    found: datetime | None = unanswered.aggregate(first=Min("next_attempt_at"))["first"]
+    return found
 
 
 def _try(delivery: WebhookDelivery) -> tuple[int | None, str]:

@@ -139,6 +139,24 @@ def test_a_refusal_is_tried_again_with_growing_pauses_and_given_up(admin: Caller
     assert len(receiver.got) == MAX_ATTEMPTS
 
 
+def test_an_endpoint_that_is_away_holds_up_its_own_messages_only(admin: Caller, receiver: Receiver) -> None:
+    """Every try without an answer takes a worker for seconds: of a hundred messages one finds out, the others wait."""
+    admin.post(WEBHOOKS, {**HOOK, "url": "http://127.0.0.1:1/"})
+    admin.post(WEBHOOKS, {"slug": "other", "url": receiver.url})
+    first, second, third = (ended(admin) for _ in range(3))
+    other = ended(admin, webhook="other")
+    assert not any(delivery_send(delivery_id=delivery.pk) for delivery in (first, second, third))
+    for delivery in (first, second, third):
+        delivery.refresh_from_db()
+    assert [first.attempts, second.attempts, third.attempts] == [1, 0, 0]
+    assert second.next_attempt_at == third.next_attempt_at == first.next_attempt_at > timezone.now()
+    assert delivery_send(delivery_id=other.pk), "another endpoint's messages do not wait"
+    Webhook.objects.filter(slug="night").update(url=receiver.url)
+    for delivery in (first, second, third):
+        make_due(delivery)
+    assert all(delivery_send(delivery_id=delivery.pk) for delivery in (first, second, third))
+
+
 def test_a_redirect_is_not_followed(admin: Caller, receiver: Receiver) -> None:
     admin.post(WEBHOOKS, {**HOOK, "url": receiver.url})
     receiver.status, receiver.location = 302, receiver.url
