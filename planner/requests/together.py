@@ -57,6 +57,9 @@ class Together:
         except Exception:  # noqa: BLE001 - found again below, for the one it belongs to
             for asked in taken:
                 _answer_alone(asked)
+        finally:
+            # This thread is made to stop: who waits beside it goes back in line, or would wait for nobody.
+            self._waiting.extendleft(asked for asked in reversed(taken) if asked.open)
 
 
 def _answer_alone(asked: _Asked) -> None:

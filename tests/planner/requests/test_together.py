@@ -57,3 +57,25 @@ def test_a_fault_stays_with_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
         waiting = [pool.submit(line.answer, one) for one in asked]
         faults = [type(task.exception()) for task in waiting]
     assert faults == [type(None)] * 3 + [ZeroDivisionError, type(None)]
+
+
+def test_a_thread_that_is_made_to_stop_takes_nobody_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    line, asked, turns = Together(), many(4), []
+
+    def stopped(scenarios: list[Scenario]) -> list[dict[str, Any]]:
+        turns.append(len(scenarios))
+        if len(turns) == 1:
+            raise SystemExit
+        return answers(scenarios)
+
+    monkeypatch.setattr(together, "answers", stopped)
+    with ThreadPoolExecutor(len(asked)) as pool:
+        with line._turn:
+            waiting = [pool.submit(line.answer, one) for one in asked]
+            while len(line._waiting) < len(asked):
+                pass
+        ends = [task.exception(timeout=30) for task in waiting]
+    assert sorted(str(type(end).__name__) for end in ends) == ["NoneType"] * 3 + ["SystemExit"]
+    assert [task.result() for task, end in zip(waiting, ends, strict=True) if end is None] == [
+        answer for answer, end in zip(answers(asked), ends, strict=True) if end is None
+    ]
