@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NoReturn
 
@@ -80,8 +81,8 @@ def _refuse_constant(text: str) -> NoReturn:
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
+        # In one pass: counting each name among all takes minutes of a body full of names.
+        repeated, _ = Counter(name for name, _ in pairs).most_common(1)[0]
         raise _NotJson(f"the member {repeated[:80]!r} stands twice in one object")
     return found
 

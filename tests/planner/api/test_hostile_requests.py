@@ -62,6 +62,11 @@ BODIES: dict[str, tuple[str, bytes, int]] = {
     "a byte order mark": (TOKENS, b'\xef\xbb\xbf{"name": "a"}', 400),
     "a member twice": (PLANS, b'{"model": "llama-2-7b", "model": "llama-3-8b"}', 400),
     "a member twice, escaped": (PLANS, b'{"model": "llama-2-7b", "\\u006dodel": "llama-3-8b"}', 400),
+    "a member twice among 90,000": (
+        PLANS,
+        b"{" + b"".join(b'"k%d":0,' % number for number in range(90_000)) + b'"z":0,"z":0}',
+        400,
+    ),
     "two documents": (PLANS, PLAN_TEXT.encode() * 2, 400),
     "nothing": (PLANS, b"", 422),
     "a bare null": (PLANS, b"null", 422),
