@@ -32,7 +32,7 @@ class Faults:
 
     def add(self, pointer: str, code: str, detail: str) -> None:
         fault = Fault(pointer, code, detail)
-        if fault not in self.found and len(self.found) < MAX_FAULTS:
+        if len(self.found) < MAX_FAULTS and fault not in self.found:
             self.found.append(fault)
 
     def touches(self, pointer: str) -> bool:
