@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from accounting.facts.calibration_devices import DEVICE_ROWS, FABRIC_ROW
+from accounting.facts.calibration_devices import DEVICE_ROWS, FABRIC_ROW, VERSION
 from accounting.facts.calibration_software import ENGINE_ROWS, KERNEL_ROWS, LOW_PRECISION_ROWS
 from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
 from accounting.vocabulary import Attention, Engine, Schedule
@@ -105,7 +105,7 @@ class Calibration:
 
 
 CALIBRATION = Calibration(
-    version="2026-11-30.5",
+    version=VERSION,
     devices=MappingProxyType({row.name: row for row in DEVICE_ROWS}),
     engines=MappingProxyType({row.name: row for row in ENGINE_ROWS}),
     kernels=MappingProxyType({row.name: row for row in KERNEL_ROWS}),

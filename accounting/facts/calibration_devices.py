@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accounting.facts.calibration_types import DeviceRow, FabricRow
 
+VERSION = "2026-11-30.6"
 DEVICE_ROWS = (
     DeviceRow(
         name="volta",
@@ -54,7 +55,7 @@ DEVICE_ROWS = (
         host_factor=1.001,
         link_factor=0.2035,
         measured=("rtx-3090",),
-        band=(0.937, 1.208),
+        band=(0.937, 1.207),
         rows=10,
         date="2026-11-30",
     ),
@@ -88,7 +89,7 @@ DEVICE_ROWS = (
         host_factor=0.9992,
         link_factor=0.5885,
         measured=("rtx-4090",),
-        band=(0.697, 1.28),
+        band=(0.696, 1.28),
         rows=8,
         date="2026-11-30",
     ),
@@ -146,18 +147,19 @@ DEVICE_ROWS = (
     ),
     DeviceRow(
         name="hopper-large",
+        like="hopper",
         slugs=("h200-sxm-141gb", "h200-nvl-141gb"),
-        gemm_efficiency=0.6076,
+        gemm_efficiency=0.6113,
         full_power=0.7,
-        gemm_padding=67.07,
-        gemm_ramp=129.5,
+        gemm_padding=67.71,
+        gemm_ramp=128.9,
         kernel_seconds=4e-06,
         attention_forward=0.62,
         attention_backward=0.5,
         attention_ramp=300.0,
-        memory_efficiency=0.8016,
-        host_factor=0.9817,
-        exchange_stall=0.2991,
+        memory_efficiency=0.8139,
+        host_factor=0.9895,
+        exchange_stall=0.2998,
         band=(0.7, 1.4),
         rows=0,
         source="no measured step; H100's constants, attention as FlashAttention-3 and cuDNN 9 run it (Shah 2024)",
@@ -203,4 +205,6 @@ FABRIC_ROW = FabricRow(
     ramp=0.0005622,
     ramp_bytes=16000000.0,
     crowding=0.01071,
+    rows=719,
+    date="2026-11-30",
 )

@@ -222,6 +222,8 @@ KERNEL_ROWS = (
         products=1.016,
         grouped=0.9845,
         attention=0.9249,
+        rows=180,
+        date="2026-11-30",
     ),
     KernelRow(
         name="core",
@@ -240,6 +242,8 @@ KERNEL_ROWS = (
         products=1.085,
         grouped=0.4243,
         attention=1.285,
+        rows=59,
+        date="2026-11-30",
     ),
     KernelRow(
         name="fused",
@@ -258,6 +262,8 @@ KERNEL_ROWS = (
         products=0.9282,
         grouped=0.7,
         attention=1.012,
+        rows=616,
+        date="2026-11-30",
     ),
     KernelRow(
         name="megatron-lm",
@@ -276,6 +282,8 @@ KERNEL_ROWS = (
         products=1.053,
         grouped=0.7,
         attention=1.0,
+        rows=7,
+        date="2026-11-30",
     ),
     KernelRow(
         name="compiled",
@@ -294,6 +302,8 @@ KERNEL_ROWS = (
         products=1.005,
         grouped=0.7,
         attention=0.8964,
+        rows=19,
+        date="2026-11-30",
     ),
 )
 LOW_PRECISION_ROWS = (
@@ -301,18 +311,24 @@ LOW_PRECISION_ROWS = (
         name="fp8",
         efficiency=1.02,
         cast=2.403,
+        rows=40,
+        date="2026-11-30",
     ),
     LowPrecisionRow(
         name="fp8-torch",
         efficiency=0.9622,
         cast=4.861,
         cast_weights=1.0,
+        rows=5,
+        date="2026-11-30",
     ),
     LowPrecisionRow(
         name="fp8-torch-rowwise",
         efficiency=0.8432,
         cast=9.528,
         cast_weights=1.0,
+        rows=3,
+        date="2026-11-30",
     ),
     LowPrecisionRow(
         name="mxfp8-torch",
@@ -320,15 +336,20 @@ LOW_PRECISION_ROWS = (
         cast=8.0,
         cast_weights=1.0,
         source="no measured step; fp8-torch and the ratio of mxfp8 to fp8",
+        date="2026-11-30",
     ),
     LowPrecisionRow(
         name="mxfp8",
         efficiency=0.9899,
         cast=3.626,
+        rows=4,
+        date="2026-11-30",
     ),
     LowPrecisionRow(
         name="nvfp4",
         efficiency=0.6178,
         cast=3.681,
+        rows=1,
+        date="2026-11-30",
     ),
 )

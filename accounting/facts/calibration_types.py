@@ -24,6 +24,9 @@ class DeviceRow:
     """A family of devices."""
 
     name: str
+    like: str = ""
+    """Family whose constants a family without measured steps takes, but for those that its source names: a refit of the
+    one moves the other too."""
     slugs: tuple[str, ...] = ()
     architectures: tuple[str, ...] = ()
     """Architecture names of the catalog, lower case, that fall back on this row."""
@@ -168,7 +171,10 @@ class KernelRow:
     """Speed of the experts' grouped products over that."""
     attention: Constant
     """Speed of the fused attention kernel over the device's own."""
+    rows: int = 0
+    """Measured steps fitted on."""
     source: str = MEASURED
+    date: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +188,10 @@ class LowPrecisionRow:
     """Casting inputs and gradients of a linear layer. [byte per element of its input and output]"""
     cast_weights: float = 0.0
     """1 where weights are cast before every product, 0 where the cast ones are kept for the step's micro-batches."""
+    rows: int = 0
+    """Measured steps fitted on."""
     source: str = MEASURED
+    date: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,4 +207,7 @@ class FabricRow:
     ramp_bytes: float
     crowding: float
     """Rate lost for each further group that sends from the same node at the same time: rate / (1 + crowding·others)."""
+    rows: int = 0
+    """Measured steps on more than one node fitted on."""
     source: str = MEASURED
+    date: str

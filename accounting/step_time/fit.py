@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from accounting.facts.calibration import Calibration
 from accounting.partition import Partition
 from accounting.scenario import Scenario
-from accounting.step_time.step import step_time
+from accounting.step_time.step import step_seconds
 from accounting.units import Floats
 
 _STEP = 0.01
@@ -79,7 +79,7 @@ def log_errors(observations: Sequence[Observation], calibration: Calibration) ->
     """log(predicted / measured) of every row; 0 where the prediction is unknown."""
     errors = []
     for item in observations:
-        predicted = step_time(item.scenario, item.partition, calibration).step_seconds
+        predicted = step_seconds(item.scenario, item.partition, calibration)
         errors.append(np.nan_to_num(np.log(predicted / item.measured)))
     return errors
 
@@ -127,20 +127,23 @@ def fit(
     iterations: int = 12,
     robust: float = 0.1,
     touches: Callable[[Free, Observation], bool] = lambda free, observation: True,
+    told: Callable[[int, float, float], None] = lambda iteration, before, after: None,
 ) -> Calibration:
     """Gauss-Newton on Σ w·ρ(log error)² + Σ (log(x/x0)/spread)², `iterations` times with fresh slopes.
 
     x0 is the prior's centre. ρ weighs rows beyond `robust` like Huber's loss. `touches` says which observations a
-    constant can move: the others are not evaluated again for its derivative.
+    constant can move: the others are not evaluated again for its derivative. `told` hears of each iteration's sum
+    before and after it.
     """
     problem = _problem(observations, calibration, frees, robust, touches)
     top = np.log([free.most for free in frees])
     point = np.minimum(np.log([value_of(calibration, free) for free in frees]), top)
     errors = problem.errors_at(point)
-    for _ in range(iterations):
+    for iteration in range(iterations):
         cost = problem.cost(errors, point)
         point = _descended(problem, problem.jacobian(errors, point), errors, point, top, _STEPS)
         errors = problem.errors_at(point)
+        told(iteration + 1, cost, problem.cost(errors, point))
         if cost - problem.cost(errors, point) < _ENOUGH * cost:
             break
     return with_values(calibration, frees, np.exp(point).tolist())
@@ -155,22 +158,21 @@ def leave_one_out(
     iterations: int = 4,
     robust: float = 0.1,
     touches: Callable[[Free, Observation], bool] = lambda free, observation: True,
-) -> dict[str, Calibration]:
+) -> Iterator[tuple[str, Calibration]]:
     """The constants refitted without each group in turn, from a set fitted on all; `groups` names each row's group.
 
-    Gauss-Newton with the slopes at `calibration` kept: a group's rows lose their weight, the priors their pull do not.
+    One pair at a time, for each takes seconds; rows whose group is "" are never left out. Gauss-Newton with the slopes
+    at `calibration` kept: a group's rows lose their weight, the priors their pull do not.
     """
     start = np.log([value_of(calibration, free) for free in frees])
     problem = _problem(observations, calibration, frees, robust, touches)
     errors = problem.errors_at(start)
     slopes, top = problem.jacobian(errors, start), np.log([free.most for free in frees])
     names = np.asarray([name for group in groups for name in group])
-    found = {}
-    for name in dict.fromkeys(names.tolist()):
+    for name in filter(None, dict.fromkeys(names.tolist())):
         without = replace(problem, weight=np.where(names == name, 0.0, problem.weight))
         point = _descended(without, slopes, errors, start, top, iterations)
-        found[name] = with_values(calibration, frees, np.exp(point).tolist())
-    return found
+        yield name, with_values(calibration, frees, np.exp(point).tolist())
 
 
 def _descended(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 
-from accounting.facts.calibration import Calibration, engine_families
+from accounting.facts.calibration import Calibration, EngineRow, KernelRow, LowPrecisionRow, engine_families
+from accounting.step_time.clock import kernel_styles, low_precision_style
 from accounting.step_time.fit import Observation
 from accounting.step_time.step import step_time
 
+_Row = TypeVar("_Row", EngineRow, KernelRow, LowPrecisionRow)
 _FEW = 10
 _WIDER = 1.3
 
@@ -28,6 +31,12 @@ class Judged:
     """Family of engines."""
     error: float
     measured_hfu: float
+    kernel: str = ""
+    """Kernel style."""
+    low_precision: str = ""
+    """Row of the products below 16 bits, if there are any."""
+    networked: bool = False
+    """Whether it ran on more than one node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +55,8 @@ def judged(observation: Observation, sources: Sequence[str], calibration: Calibr
     timing = step_time(observation.scenario, observation.partition, calibration)
     error = np.nan_to_num(timing.step_seconds / observation.measured, nan=0.0) - 1
     machine, cuts = observation.scenario.machine, observation.scenario.layout.cp > 1
-    families = engine_families(observation.scenario)
+    families, styles = engine_families(observation.scenario), kernel_styles(observation.scenario)
+    count = observation.scenario.layout.count
     return [
         Judged(
             engine=families[int(cuts[row, 0])],
@@ -54,6 +64,9 @@ def judged(observation: Observation, sources: Sequence[str], calibration: Calibr
             accelerator=machine.accelerators[int(machine.accelerator_index[row, 0])].slug,
             error=float(error[row, 0]),
             measured_hfu=float(timing.hfu[row, 0] * (1 + error[row, 0])),
+            kernel=styles[int(cuts[row, 0])],
+            low_precision=low_precision_style(observation.scenario),
+            networked=bool(count[row, 0] > machine.devices_per_node[row, 0]),
         )
         for row, source in enumerate(sources)
     ]
@@ -87,7 +100,7 @@ def scores(rows: Sequence[Judged]) -> dict[str, Score]:
 def with_bands(calibration: Calibration, rows: Sequence[Judged], architectures: dict[str, str]) -> Calibration:
     """Each device family's 10th and 90th percentile of measured over predicted, wider where few were measured.
 
-    Engine families get the number of their rows.
+    Engines, kernel styles, low-precision types and the network get the number of their rows.
 
     `architectures` gives the catalog's architecture of each accelerator slug.
     """
@@ -104,6 +117,15 @@ def with_bands(calibration: Calibration, rows: Sequence[Judged], architectures: 
         wider = _WIDER if len(values) < _FEW else 1.0
         band = (round(min(low / wider, 0.99), 3), round(max(high * wider, 1.01), 3))
         devices[family] = replace(devices[family], band=band, rows=len(values), measured=tuple(sorted(slugs[family])))
-    counts = Counter(row.engine for row in rows)
-    engines = {name: replace(row, rows=counts[name]) for name, row in calibration.engines.items()}
-    return replace(calibration, devices=MappingProxyType(devices), engines=MappingProxyType(engines))
+    return replace(
+        calibration,
+        devices=MappingProxyType(devices),
+        engines=_counted(calibration.engines, Counter(row.engine for row in rows)),
+        kernels=_counted(calibration.kernels, Counter(row.kernel for row in rows)),
+        low_precision=_counted(calibration.low_precision, Counter(row.low_precision for row in rows)),
+        fabric=replace(calibration.fabric, rows=sum(row.networked for row in rows)),
+    )
+
+
+def _counted(table: Mapping[str, _Row], counts: Mapping[str, int]) -> Mapping[str, _Row]:
+    return MappingProxyType({name: replace(row, rows=counts.get(name, 0)) for name, row in table.items()})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import fields
+from textwrap import dedent
 from typing import Any
 
 from accounting.facts.calibration import Calibration
@@ -21,11 +22,14 @@ from accounting.facts.calibration_types import {types}
 
 def render_rows(calibration: Calibration) -> Mapping[str, str]:
     """Module name -> its Python source, with every row of the set: `calibration_devices` and `calibration_software`."""
-    fabric = "FABRIC_ROW = " + _row(calibration.fabric).strip().rstrip(",") + "\n"
+    fabric = "FABRIC_ROW = " + dedent(_row(calibration.fabric)).strip().rstrip(",") + "\n"
     devices = _HEAD.format(what="devices and network", types="DeviceRow, FabricRow")
     software = _HEAD.format(what="engines, kernels and dtypes", types="EngineRow, KernelRow, LowPrecisionRow")
     return {
-        "calibration_devices": devices + _table("DEVICE_ROWS", calibration.devices) + fabric,
+        "calibration_devices": devices
+        + f"VERSION = {_value(calibration.version)}\n"
+        + _table("DEVICE_ROWS", calibration.devices)
+        + fabric,
         "calibration_software": software
         + _table("ENGINE_ROWS", calibration.engines)
         + _table("KERNEL_ROWS", calibration.kernels)

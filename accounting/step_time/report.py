@@ -67,7 +67,7 @@ def summary(lines: Iterable[Line]) -> tuple[str, ...]:
     def mean(values: list[float]) -> str:
         return f"{fmean(values):.1%}" if values else "-"
 
-    fits, reports = ([s for s in part if s] for part in zip(*((line.fit, line.report) for line in lines), strict=True))
+    fits, reports = [line.fit for line in lines if line.fit], [line.report for line in lines if line.report]
     return (
         "mean of sources",
         str(sum(score.rows for score in fits)),

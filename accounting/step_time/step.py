@@ -41,8 +41,10 @@ def step_time(
         return _timing(assemble(clock_of(scenario, partition, architecture, calibration)), need)
 
 
-def step_seconds(scenario: Scenario, partition: Partition, *, need: Bytes) -> Floats:
-    """`step_time(...).step_seconds` alone, without the traffic, FLOP and bands that a search does not read.
+def step_seconds(
+    scenario: Scenario, partition: Partition, calibration: Calibration = CALIBRATION, *, need: Bytes | None = None
+) -> Floats:
+    """`step_time(...).step_seconds` alone, without the traffic, FLOP and bands that a search or a fit does not read.
 
     [second, (N, 1)]; NaN as there.
     """
@@ -50,7 +52,7 @@ def step_seconds(scenario: Scenario, partition: Partition, *, need: Bytes) -> Fl
     if architecture is None or not partition.kind_layers:
         return np.full((len(scenario), 1), np.nan)
     with np.errstate(invalid="ignore"):
-        return _summed(assemble(clock_of(scenario, partition, architecture, CALIBRATION)), need)[0]
+        return _summed(assemble(clock_of(scenario, partition, architecture, calibration)), need)[0]
 
 
 def _summed(step: Step, need: Bytes | None) -> tuple[Floats, dict[str, Floats], list[TimeRow]]:

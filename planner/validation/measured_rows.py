@@ -1,15 +1,21 @@
-"""Measured steps in a file, one JSON object a line: read whole, every fault named by its line."""
+"""Measured steps in a file, one JSON object a line, gzipped or not: read whole, every fault named by its line."""
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 PARTS = ("fit", "report")
+PUBLISHED = Path(__file__).with_name("data") / "measured_steps.jsonl.gz"
+"""Steps that others measured and published, each written as a request: what the shipped constants were fitted on
+(part fit) and are judged by (part report)."""
 MEASURES = ("step_seconds", "tokens_per_second_per_device")
+_GZIP = b"\x1f\x8b"
 
 
 class MeasuredRowsError(ValueError):
@@ -23,8 +29,10 @@ class MeasuredRowsError(ValueError):
 def read_measured_rows(file: Path) -> list[dict[str, Any]]:
     """The rows of a file: request, expect, source, part. Raises MeasuredRowsError."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
+        content = file.read_bytes()
+        text = gzip.decompress(content) if content.startswith(_GZIP) else content
+        lines = text.decode("utf-8").splitlines()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise MeasuredRowsError([f"{file} cannot be read: {error}"]) from error
     rows: list[dict[str, Any]] = []
     faults: list[str] = []

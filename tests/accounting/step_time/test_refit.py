@@ -72,8 +72,11 @@ def test_scores_stand_beside_the_null_model() -> None:
 
 def test_bands_widen_where_few_were_measured() -> None:
     rows = judged(_observations(with_values(CALIBRATION, [GEMM], [0.5]))[0], ["one"] * 6, CALIBRATION)
-    found = with_bands(CALIBRATION, rows, {H100.slug: H100.architecture}).devices["hopper"]
+    banded = with_bands(CALIBRATION, rows, {H100.slug: H100.architecture})
+    found = banded.devices["hopper"]
     assert found.rows == 6
+    # Four of the six ran on more than one node; all in torch's eager kernels.
+    assert (banded.engines["fsdp2"].rows, banded.kernels["eager"].rows, banded.fabric.rows) == (6, 6, 3)
     low, high = found.band
     assert low < 1 < high
     assert high > max(1 / (1 + row.error) for row in rows)
@@ -84,6 +87,7 @@ def test_rendered_rows_are_the_same_set() -> None:
     for name, source in render_rows(CALIBRATION).items():
         exec(compile(source, name, "exec"), space)  # noqa: S102 - our own text
     again = replace(CALIBRATION, devices=MappingProxyType({row.name: row for row in space["DEVICE_ROWS"]}))
+    assert space["VERSION"] == CALIBRATION.version
     assert [row.name for row in space["ENGINE_ROWS"]] == list(CALIBRATION.engines)
     assert space["FABRIC_ROW"].crowding == pytest.approx(CALIBRATION.fabric.crowding, rel=1e-3)
     for name, row in CALIBRATION.devices.items():
@@ -98,16 +102,25 @@ def test_a_group_left_out_no_longer_pulls_the_constants() -> None:
     groups = [["ours"] * 6, ["theirs"] * 6]
     free = [replace(GEMM, centre=value_of(CALIBRATION, GEMM))]
     both = fit(ours + theirs, CALIBRATION, free, iterations=20, robust=10.0)
-    alone = leave_one_out(ours + theirs, groups, both, free, robust=10.0)
+    alone = dict(leave_one_out(ours + theirs, groups, both, free, robust=10.0))
     assert value_of(slow, GEMM) < value_of(both, GEMM) < value_of(CALIBRATION, GEMM)
     assert value_of(alone["theirs"], GEMM) == pytest.approx(value_of(CALIBRATION, GEMM), rel=0.03)
     assert value_of(alone["ours"], GEMM) == pytest.approx(0.4, rel=0.05)
 
 
+def test_a_fit_says_how_it_goes_and_rows_of_no_group_stay() -> None:
+    told: list[tuple[int, float, float]] = []
+    truth = with_values(CALIBRATION, [GEMM], [0.5])
+    fit(_observations(truth), CALIBRATION, [GEMM], iterations=2, told=lambda *how: told.append(how))
+    assert [how[0] for how in told] == [1, 2]
+    assert all(after <= before for _, before, after in told)
+    assert list(leave_one_out(_observations(truth), [[""] * 6], CALIBRATION, [GEMM])) == []
+
+
 def test_a_constant_that_nothing_touches_falls_back_on_its_prior() -> None:
     there = _observations(CALIBRATION)
     free = [replace(GEMM, centre=0.5)]
-    alone = leave_one_out(there, [["one"] * 6], CALIBRATION, free)
+    alone = dict(leave_one_out(there, [["one"] * 6], CALIBRATION, free))
     assert value_of(alone["one"], GEMM) == pytest.approx(0.5, rel=0.01)
 
 

@@ -6,11 +6,10 @@ import json
 from copy import deepcopy
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import call_command
 from django.utils import timezone
 
 from accounting.estimate import estimate, need_of
@@ -30,7 +29,7 @@ from planner.validation.calibration import (
     learnt,
     shipped_points,
 )
-from planner.validation.learning import calibration_learn, measured_pairs, measured_steps
+from planner.validation.learning import calibration_learn, measured_pairs
 from planner.validation.models import CalibrationSet, ValidationRun
 from planner.validation.shipped import MODEL, request
 from tests.people import Caller
@@ -207,79 +206,6 @@ def test_the_command_learns_goes_back_and_names_what_there_is(team: Team) -> Non
     assert evidence_in_force().version is None
     with pytest.raises(Exception, match="there are: 1"):
         call_command("validate", "--use", "9", stdout=out)
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("catalog")
-def test_stored_steps_are_judged_by_the_step_times_own_command(team: Team) -> None:
-    with pytest.raises(Exception, match="nothing to fit"):
-        call_command("calibrate", "--stored", stdout=StringIO())
-    for number in range(12):
-        imported(team, number, 1.2)
-    steps = measured_steps()
-    assert len(steps) == 12
-    assert {row["part"] for row in steps} == {"fit", "report"}
-    out = StringIO()
-    call_command("calibrate", "--stored", "--iterations", "0", stdout=out)
-    assert "stored validations" in out.getvalue()
-
-
-STEP: dict[str, Any] = {
-    "id": "mine",
-    "source": "ours",
-    "part": "fit",
-    "request": {
-        "model": "llama-3-8b",
-        "hardware": {"accelerator": "h100-sxm5-80gb", "count": 8},
-        "batch": {"sequence_length": 8192},
-    },
-    "expect": {"step_seconds": 1.0},
-}
-
-
-def said_by(tmp_path: Path, lines: list[Any], *options: str) -> str:
-    """What the command refuses a file for."""
-    file = tmp_path / "steps.jsonl"
-    file.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines), encoding="utf-8")
-    with pytest.raises(CommandError) as refused:
-        call_command("calibrate", str(file), *options, stdout=StringIO())
-    return str(refused.value)
-
-
-def test_every_fault_of_measured_steps_is_named_before_anything_runs(tmp_path: Path) -> None:
-    bad = [
-        "no json",
-        [],
-        STEP | {"part": "train"},
-        STEP | {"expect": {"step_seconds": 0}},
-        STEP | {"expect": {"step_seconds": True}, "source": ""},
-        {name: value for name, value in STEP.items() if name not in ("request", "expect")},
-        STEP,
-    ]
-    said = said_by(tmp_path, bad, "--iterations", "-1", "--write", str(tmp_path / "none"), "--document", "none")
-    assert [line.split(":")[0].split(" is ")[0] for line in said.splitlines()] == [
-        "--iterations",
-        f"--write {tmp_path / 'none'}",
-        "--document none",
-        "line 1",
-        *(f"line {number}" for number in (2, 3, 4, 5, 5, 6, 6)),
-    ]
-
-
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    for path in (tmp_path / "binary", tmp_path, tmp_path / "absent"):
-        with pytest.raises(CommandError, match="cannot be read"):
-            call_command("calibrate", str(path), stdout=StringIO())
-
-
-@pytest.mark.django_db
-@pytest.mark.usefixtures("catalog")
-def test_requests_that_no_longer_read_are_all_named(tmp_path: Path) -> None:
-    lost = [STEP | {"id": name, "request": {**STEP["request"], "model": "llama-99"}} for name in ("one", "two")]
-    said = said_by(tmp_path, [*lost, STEP])
-    assert [line.split(":")[0] for line in said.splitlines()] == ["one", "two"]
-    assert "no row has the part fit" in said_by(tmp_path, [STEP | {"part": "report"}])
 
 
 def test_the_name_of_a_range_is_its_engines() -> None:
