@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import DataError
 from django.db.models import QuerySet
+from django.utils.timezone import is_aware
 from rest_framework.exceptions import NotFound
 from rest_framework.pagination import CursorPagination
 from rest_framework.request import Request
@@ -16,6 +19,8 @@ from rest_framework.response import Response
 from planner.errors import InvalidQuery
 
 MAX_DIGITS = 4
+MOMENTS = ("created_at", "created")
+"""Columns of time that lists are ordered by."""
 
 
 class Pages(CursorPagination):
@@ -31,6 +36,13 @@ class Pages(CursorPagination):
             raise InvalidQuery(f"page_size takes a whole number from 1 to {self.max_page_size}")
         return int(text)
 
+    def _is_ours(self, position: str) -> bool:
+        """Whether a position can be one that we gave: a moment with its offset where the list is ordered by time."""
+        # PostgreSQL refuses a NUL in a text and SQLite compares it: neither is a value of ours.
+        if not position.isprintable():
+            return False
+        return self.ordering[0].lstrip("-") not in MOMENTS or is_aware(datetime.fromisoformat(position))
+
     def decode_cursor(self, request: Request) -> Any:
         text = request.query_params.get(self.cursor_query_param)
         cursor = super().decode_cursor(request)
@@ -39,15 +51,18 @@ class Pages(CursorPagination):
         if not cursor.position and not cursor.offset and not cursor.reverse:
             # Base64 of anything else: the framework would show the first page again.
             raise ValueError(text)
-        if cursor.position is not None and not str(cursor.position).isprintable():
-            # PostgreSQL refuses a NUL in a text and SQLite compares it: neither is a value of ours.
+        if cursor.position is not None and not self._is_ours(str(cursor.position)):
             raise ValueError(cursor.position)
         return cursor
+
+    def _get_position_from_instance(self, instance: Any, ordering: Sequence[str]) -> str:
+        """The framework reads a column of the row itself; lists may be ordered by one of a related row."""
+        return str(attrgetter(ordering[0].lstrip("-").replace("__", "."))(instance))
 
     def paginate_queryset(self, queryset: Any, request: Request, view: Any = None) -> list[Any] | None:
         try:
             return super().paginate_queryset(queryset, request, view)
-        except (NotFound, ValueError, ValidationError, DataError):
+        except (NotFound, ValueError, OverflowError, ValidationError, DataError):
             # The position in a cursor is a value of the ordering's column; one that we made always fits.
             raise InvalidQuery("the cursor is not one of ours; start again without it") from None
 
