@@ -6,6 +6,7 @@ and `active` says which stages a candidate has.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,9 +27,12 @@ class LocalTensor:
 
     tensor: Tensor
     dims: tuple[Bytes, ...]
-    """Local dimensions, each (N, 1)."""
-    copies: Bytes
-    """How many of them the rank of each stage holds, (N, S)."""
+    """Local dimensions. [each broadcasts to (N, 1)]"""
+    units: Bytes
+    """Blocks of its kind on the rank of each stage, or 0 and 1 for the root's, (N, S); tensors that share it share
+    the array."""
+    each: Bytes
+    """How many of them one unit has on the rank. [broadcasts to (N, 1)]"""
     unit: int
     """Index of the wrapped unit it belongs to: a layer kind, or -1 for the root (embeddings, final norm, head)."""
     leading: bool = False
@@ -36,13 +40,33 @@ class LocalTensor:
 
     @cached_property
     def elements(self) -> Bytes:
-        """Elements of one copy, (N, 1)."""
-        if not self.dims:
-            return np.ones((1, 1), dtype=np.int64)
-        total = self.dims[0]
-        for dim in self.dims[1:]:
+        """Elements of one copy. [broadcasts to (N, 1)]"""
+        total = ONE
+        for dim in self.dims:
             total = total * dim
         return total
+
+    @cached_property
+    def copies(self) -> Bytes:
+        """How many of them the rank of each stage holds. [(N, S)]"""
+        return self.units * self.each
+
+
+ONE: Bytes = np.ones((1, 1), dtype=np.int64)
+
+
+def add_up(parts: Iterable[tuple[Bytes, Bytes, Bytes | int]], shape: tuple[int, int]) -> Bytes:
+    """Sum of units · copies of each unit · amount of a copy. [unit of the amounts, (N, S)]
+
+    What shares its array of units is added up before it is spread over the stages.
+    """
+    groups: dict[int, tuple[Bytes, list[Bytes]]] = {}
+    for units, each, amount in parts:
+        groups.setdefault(id(units), (units, []))[1].append(each * amount)
+    total = np.zeros(shape, dtype=np.int64)
+    for units, amounts in groups.values():
+        total += units * sum(amounts[1:], amounts[0])
+    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,23 +92,25 @@ class Partition:
 
     def elements(self, *, trainable: bool | None = None, expert: bool | None = None) -> Bytes:
         """Parameters of a rank before data-parallel sharding. [elements, (N, S)]"""
-        total = np.zeros(self.shape, dtype=np.int64)
-        for item in self.local:
-            if trainable is not None and item.tensor.trainable is not trainable:
-                continue
-            if expert is not None and item.tensor.expert is not expert:
-                continue
-            total = total + item.elements * item.copies
-        return total
+        chosen = (
+            item
+            for item in self.local
+            if trainable in (None, item.tensor.trainable) and expert in (None, item.tensor.expert)
+        )
+        return add_up(((item.units, item.each, item.elements) for item in chosen), self.shape)
 
     def unit_elements(self, kind: int) -> Bytes:
         """Parameters of one block of a kind (kind >= 0), or of the stage's root group (-1). [elements, (N, S)]"""
-        total = np.zeros(self.shape, dtype=np.int64)
+        return add_up(self.one_unit(kind, lambda item: item.elements), self.shape)
+
+    def one_unit(
+        self, kind: int, of: Callable[[LocalTensor], Bytes | int]
+    ) -> Iterator[tuple[Bytes, Bytes, Bytes | int]]:
+        """Parts of one block of a kind (0 where a stage has none), or of the root (-1), for `add_up`."""
+        held = (self.kind_layers[kind] > 0).astype(np.int64) if kind >= 0 else None
         for item in self.local:
             if item.unit == kind:
-                here = np.maximum(self.kind_layers[kind], 1) if kind >= 0 else 1
-                total = total + item.elements * (item.copies // here)
-        return total
+                yield (item.units if held is None else held, item.each, of(item))
 
     def largest_unit(self) -> Bytes:
         """Parameters of the largest block that a stage holds. [elements, (N, S)]"""
@@ -218,37 +244,51 @@ def _local_tensors(
 ) -> tuple[LocalTensor, ...]:
     """Every tensor with its local dimensions and copies. Tied embeddings stand on both ends of a pipeline."""
     held: list[LocalTensor] = []
+    dims_of = _LocalDims(layout)
+    start, end, ends = (where.astype(np.int64) for where in (first, last, first | last))
     tied = not any(tensor.role == "head" and tensor.module == "lm_head" for tensor in inventory.last)
     for tensor in inventory.first:
         if tensor.role == EVENLY_SPREAD:
             share = ceil_div(tensor.shape[0], layout.tp * layout.pp)
             everywhere = np.broadcast_to(np.int64(1), first.shape) * (np.arange(first.shape[1]) < layout.pp)
-            held.append(LocalTensor(tensor, (share,), everywhere, -1))
+            held.append(LocalTensor(tensor, (share,), everywhere, ONE, -1))
             continue
         on_both = tied and tensor.role == "embedding" and bool(inventory.last)
-        copies = (first | last if on_both else first) * np.int64(tensor.count)
-        held.append(LocalTensor(tensor, _local_dims(tensor, layout), copies, -1, leading=True))
-    held += [
-        LocalTensor(tensor, _local_dims(tensor, layout), last * np.int64(tensor.count), -1) for tensor in inventory.last
-    ]
+        held.append(LocalTensor(tensor, dims_of(tensor), ends if on_both else start, ONE * tensor.count, -1, True))
+    held += [LocalTensor(tensor, dims_of(tensor), end, ONE * tensor.count, -1) for tensor in inventory.last]
     for index, kind in enumerate(inventory.kinds):
-        held += _block_tensors(kind, index, layout, kind_layers[index])
+        held += _block_tensors(kind, index, layout, kind_layers[index], dims_of)
     return tuple(held)
 
 
-def _block_tensors(kind: LayerKind, index: int, layout: Layout, blocks: Bytes) -> list[LocalTensor]:
+def _block_tensors(
+    kind: LayerKind, index: int, layout: Layout, blocks: Bytes, dims_of: _LocalDims
+) -> list[LocalTensor]:
     held = []
     for tensor in kind.tensors:
-        copies = ceil_div(tensor.count, layout.ep) if tensor.expert else np.int64(tensor.count)
-        held.append(LocalTensor(tensor, _local_dims(tensor, layout), blocks * copies, index))
+        each = ceil_div(tensor.count, layout.ep) if tensor.expert else ONE * tensor.count
+        held.append(LocalTensor(tensor, dims_of(tensor), blocks, each, index))
     return held
 
 
-def _local_dims(tensor: Tensor, layout: Layout) -> tuple[Bytes, ...]:
-    """Dimensions after tensor parallelism, rounded up where it does not divide (a padded vocabulary)."""
-    ways = layout.etp if tensor.expert else layout.tp
-    whole = np.ones_like(layout.tp)
-    return tuple(
-        ceil_div(dim, ways) if position == tensor.tensor_parallel_dim else whole * dim
-        for position, dim in enumerate(tensor.shape)
-    )
+class _LocalDims:
+    """Dimensions after tensor parallelism, rounded up where it does not divide (a padded vocabulary).
+
+    Tensors of a block share most of their dimensions: each is divided once. A whole one is of shape (1, 1).
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._known: dict[tuple[int, bool], Bytes] = {}
+
+    def __call__(self, tensor: Tensor) -> tuple[Bytes, ...]:
+        return tuple(
+            self._divided(size, tensor.expert) if position == tensor.tensor_parallel_dim else ONE * size
+            for position, size in enumerate(tensor.shape)
+        )
+
+    def _divided(self, size: int, expert: bool) -> Bytes:
+        key = size, expert
+        if key not in self._known:
+            self._known[key] = ceil_div(size, self._layout.etp if expert else self._layout.tp)
+        return self._known[key]

@@ -110,7 +110,11 @@ class Columns:
         picked = {}
         for item in fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
-            picked[item.name] = value[rows] if isinstance(value, np.ndarray) else value
+            if not isinstance(value, np.ndarray):
+                picked[item.name] = value
+            else:
+                # Three times as fast as indexing, row by row of one element.
+                picked[item.name] = value[rows] if isinstance(rows, slice) else value.take(rows, axis=0)
         return type(self)(**picked)
 
 

@@ -15,7 +15,7 @@ from accounting.memory.blocks import WHOLE_BASES, BlockBytes, block_bytes
 from accounting.memory.held import HeldTensors
 from accounting.memory.numerics import Numerics, numerics_of
 from accounting.memory.sharding import Cut
-from accounting.partition import LocalTensor, Partition
+from accounting.partition import LocalTensor, Partition, add_up
 from accounting.scenario import Scenario
 from accounting.units import Bytes, ceil_div
 from accounting.vocabulary import Engine, Place, RecomputeMode
@@ -116,12 +116,7 @@ class Context(HeldTensors):
 
     def unit_sum(self, unit: int, of: Callable[[LocalTensor], Bytes | int]) -> Bytes:
         """Sum of something over the tensors of one block of a kind, or of the root (-1). [(N, S)]"""
-        total = self.zero
-        for item in self.partition.local:
-            if item.unit == unit:
-                blocks = np.maximum(self.partition.kind_layers[unit], 1) if unit >= 0 else 1
-                total = total + of(item) * (item.copies // blocks)
-        return total * self.partition.active
+        return add_up(self.partition.one_unit(unit, of), self.partition.shape) * self.partition.active
 
     def largest_block(self, of: Callable[[LocalTensor], Bytes | int]) -> Bytes:
         """The largest such sum over the kinds of block a stage holds. [(N, S)]"""

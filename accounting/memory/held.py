@@ -138,8 +138,8 @@ class HeldTensors:
         return flat_units(self.trainable, self.partition, self.wrapping)
 
     @cached_property
-    def optimizer_views(self) -> list[tuple[TensorView, Bytes]]:
-        """The arrays the optimizer of a rank sees, and how many of each a stage's rank has."""
+    def optimizer_views(self) -> list[tuple[TensorView, Piece]]:
+        """The arrays the optimizer of a rank sees, and the pieces they are."""
         architecture = self.recipe.model.architecture
         facts = ModelFacts(
             hidden_size=architecture.hidden_size if architecture else 0,
@@ -149,10 +149,10 @@ class HeldTensors:
         views = []
         for piece in self.state_pieces:
             if piece.item is None:
-                views.append((TensorView(dims=piece.dims, model=facts), piece.copies))
+                views.append((TensorView(dims=piece.dims, model=facts), piece))
             else:
                 whole = piece.item.dims if self.law.cut is Cut.DIM0 else None
-                views.append((TensorView.of(piece.item.tensor, piece.dims, facts, whole), piece.copies))
+                views.append((TensorView.of(piece.item.tensor, piece.dims, facts, whole), piece))
         return views
 
     def held_bytes(self, *, divided: bool, dtype: str | None) -> Bytes:

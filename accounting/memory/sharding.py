@@ -6,13 +6,13 @@ Megatron-Core param_and_grad_buffer for its padding; Rajbhandari 2020 Table 1 fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
-from accounting.partition import LocalTensor, Partition
+from accounting.partition import ONE, LocalTensor, Partition, add_up
 from accounting.scenario import EVENLY_SPREAD
 from accounting.units import Bytes, ceil_div, pad_to
 from accounting.vocabulary import Engine
@@ -70,20 +70,30 @@ def law_of(engine: Engine, zero_stage: int) -> Law:
 
 @dataclass(frozen=True)
 class Piece:
-    """One array as a rank stores it: its dims, each broadcasting to (N, S), and how many a stage's rank has, (N, S)."""
+    """One array as a rank stores it: its dims, each broadcasting to (N, S), and how many a stage's rank has.
+
+    units · each of them, (N, S), as in LocalTensor.
+    """
 
     dims: tuple[Bytes, ...]
-    copies: Bytes
+    units: Bytes
     item: LocalTensor | None
     """The tensor it comes from; None where several lie in one flat array."""
+    each: Bytes = field(default_factory=lambda: ONE)
+    """How many of them one of the units has. [broadcasts to (N, 1)]"""
 
     @cached_property
     def elements(self) -> Bytes:
         """Elements of one. [broadcasts to (N, S)]"""
-        total = np.ones((1, 1), dtype=np.int64)
+        total = ONE
         for dim in self.dims:
             total = total * dim
         return total
+
+    @property
+    def copies(self) -> Bytes:
+        """How many of them a stage's rank has. [(N, S)]"""
+        return self.units * self.each
 
 
 def group_of(item: LocalTensor, partition: Partition) -> Bytes:
@@ -93,7 +103,7 @@ def group_of(item: LocalTensor, partition: Partition) -> Bytes:
 
 def whole_pieces(items: list[LocalTensor]) -> list[Piece]:
     """Every tensor uncut."""
-    return [Piece(item.dims, item.copies, item) for item in items]
+    return [Piece(item.dims, item.units, item, item.each) for item in items]
 
 
 def row_pieces(items: list[LocalTensor], partition: Partition, rank: Bytes | None = None) -> list[Piece]:
@@ -104,13 +114,15 @@ def row_pieces(items: list[LocalTensor], partition: Partition, rank: Bytes | Non
         first = item.dims[0] if item.dims else np.ones_like(ways)
         chunk = ceil_div(first, ways)
         rows = chunk if rank is None else np.clip(first - (rank % ways) * chunk, 0, chunk)
-        pieces.append(Piece((rows, *item.dims[1:]), item.copies, item))
+        pieces.append(Piece((rows, *item.dims[1:]), item.units, item, item.each))
     return pieces
 
 
 def tensor_pieces(items: list[LocalTensor], partition: Partition) -> list[Piece]:
     """DeepSpeed stage 3's shards: each tensor padded alone to a multiple of the group."""
-    return [Piece((ceil_div(item.elements, group_of(item, partition)),), item.copies, item) for item in items]
+    return [
+        Piece((ceil_div(item.elements, group_of(item, partition)),), item.units, item, item.each) for item in items
+    ]
 
 
 def flat_pieces(cut: Cut, items: list[LocalTensor], partition: Partition, *, divided: bool) -> list[Piece]:
@@ -127,12 +139,12 @@ def flat_pieces(cut: Cut, items: list[LocalTensor], partition: Partition, *, div
 
 
 def _flat_length(cut: Cut, members: list[LocalTensor], partition: Partition, ways: Bytes) -> Bytes:
-    total = np.zeros(partition.shape, dtype=np.int64)
-    for item in members:
+    def size(item: LocalTensor) -> Bytes:
         # A bare count names no tensors: nothing is known to be aligned.
         aligned = cut is Cut.BUFFER and item.tensor.role != EVENLY_SPREAD
-        size = pad_to(item.elements, _MEGATRON_PARAMETER_ALIGNMENT) if aligned else item.elements
-        total = total + size * item.copies
+        return pad_to(item.elements, _MEGATRON_PARAMETER_ALIGNMENT) if aligned else item.elements
+
+    total = add_up(((item.units, item.each, size(item)) for item in members), partition.shape)
     if all(item.tensor.role == EVENLY_SPREAD for item in members):
         return total
     return pad_to(total, np.lcm(ways, _MEGATRON_BUCKET_ALIGNMENT) if cut is Cut.BUFFER else 2 * ways)
@@ -140,7 +152,4 @@ def _flat_length(cut: Cut, members: list[LocalTensor], partition: Partition, way
 
 def stored_elements(pieces: list[Piece], shape: tuple[int, int]) -> Bytes:
     """Elements of all pieces. [(N, S)]"""
-    total = np.zeros(shape, dtype=np.int64)
-    for piece in pieces:
-        total = total + piece.elements * piece.copies
-    return total
+    return add_up(((piece.units, piece.each, piece.elements) for piece in pieces), shape)

@@ -12,6 +12,7 @@ from accounting.memory.context import Context
 from accounting.memory.gradients import fsdp_offload, full_gradients, gradients
 from accounting.memory.sharding import Cut
 from accounting.optimizer_laws import constant_bytes, needs_shapes, paged_bytes, state_bytes
+from accounting.partition import add_up
 from accounting.units import Bytes
 from accounting.vocabulary import Bucket, Engine, Place
 
@@ -97,11 +98,13 @@ def _optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
     stepped = itemsize(recipe.precision.stepped)
     stated = recipe.precision.optimizer_states
     state_size = itemsize(stated) if stated is not None else None
-    device = host = context.zero
-    for view, copies in context.optimizer_views:
-        one = state_bytes(recipe.optimizer, recipe.optimizer_options, view, stepped, state_size)
-        device = device + one.device * copies
-        host = host + one.host * copies
+    found = [
+        (piece, state_bytes(recipe.optimizer, recipe.optimizer_options, view, stepped, state_size))
+        for view, piece in context.optimizer_views
+    ]
+    shape = context.partition.shape
+    device = add_up(((piece.units, piece.each, one.device) for piece, one in found), shape)
+    host = add_up(((piece.units, piece.each, one.host) for piece, one in found), shape)
     constants, host_constants = constant_bytes(recipe.optimizer, recipe.optimizer_options)
     device = device + constants * (context.trainable_elements > 0)
     if context.law.cut is Cut.EVEN and context.law.states:
@@ -112,12 +115,14 @@ def _optimizer_bytes(context: Context) -> tuple[Bytes, Bytes]:
 def paged_states(context: Context) -> Bytes:
     """States in managed memory: outside the allocator, moved to the host where the device is full. [byte, (N, S)]"""
     recipe = context.recipe
-    total = context.zero
-    if recipe.optimizer.paged:
-        for view, copies in context.optimizer_views:
-            stepped = itemsize(recipe.precision.stepped)
-            total = total + paged_bytes(recipe.optimizer, recipe.optimizer_options, view, stepped) * copies
-    return total
+    if not recipe.optimizer.paged:
+        return context.zero
+    stepped = itemsize(recipe.precision.stepped)
+    parts = (
+        (piece.units, piece.each, paged_bytes(recipe.optimizer, recipe.optimizer_options, view, stepped))
+        for view, piece in context.optimizer_views
+    )
+    return add_up(parts, context.partition.shape)
 
 
 def master_bytes(context: Context) -> Bytes:

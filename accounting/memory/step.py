@@ -46,7 +46,8 @@ def optimizer_temporary(context: Context) -> ByMoment:
     given = {"foreach": recipe.options.foreach, "fused": recipe.options.fused}
     options = dict(recipe.optimizer_options) | {name: value for name, value in given.items() if value is not None}
     stepped = itemsize(recipe.precision.stepped)
-    return {STEP: step_temporary_bytes(recipe.optimizer, options, context.optimizer_views, stepped) + context.zero}
+    views = [(view, piece.copies) for view, piece in context.optimizer_views]
+    return {STEP: step_temporary_bytes(recipe.optimizer, options, views, stepped) + context.zero}
 
 
 def cast_gradients(context: Context) -> ByMoment:

@@ -64,7 +64,7 @@ def flat_units(items: list[LocalTensor], partition: Partition, wrapping: Wrappin
         runs = []
         end = np.zeros(partition.shape, dtype=np.int64)
         for item in members:
-            copies = item.copies // np.maximum(blocks, 1)
+            copies = (item.units if index < 0 else blocks > 0) * item.each
             start, stride = pad_to(end, wrapping.alignment), pad_to(item.elements, wrapping.alignment)
             runs.append(Run(item, start, stride, copies))
             end = np.where(copies > 0, start + stride * (copies - 1) + item.elements, end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from accounting.model.tensors import LayerKind
@@ -38,7 +40,7 @@ def block_bytes(clock: Clock, unit: int, kind: LayerKind) -> Floats:
 def _adapted_width(clock: Clock, unit: int) -> Floats | float:
     """Inputs and outputs of a block's weights with an adapter: the long sides of its matrices. [elements, (N, 1)]"""
     sides = [
-        np.maximum.reduce([dim.astype(np.float64) for dim in item.dims]) * item.tensor.count
+        reduce(np.maximum, item.dims).astype(np.float64) * item.tensor.count
         for item in clock.partition.local
         if item.unit == unit and item.tensor.adapter
     ]

@@ -151,6 +151,20 @@ def combinations(problem: PlanProblem, recipe: Recipe, sites: Sites) -> int:
     return axes.size // max(axes.sites, 1) * int(sites.weight.sum())
 
 
+def stretches(stages: Whole, cells: int) -> Iterator[tuple[int, int]]:
+    """Slices of rows of at most so many cells: rows times the deepest pipeline among them. `stages` is (R,).
+
+    Rows stand shallow pipelines first, so that few of a slice are padded by much.
+    """
+    deepest = np.maximum.accumulate(stages)
+    start = 0
+    while start < len(stages):
+        taken = np.arange(1, len(stages) - start + 1) * deepest[start:]
+        end = start + max(int(np.searchsorted(taken, cells, side="right")), 1)
+        yield start, end
+        start = end
+
+
 def _parts(rows: dict[str, Whole]) -> Iterator[dict[str, Whole]]:
     """Pieces of few enough cells each."""
     size = len(rows["pp"])

@@ -19,7 +19,7 @@ from accounting.standing import Standing, standing_of
 from planner.search.bounds import least_seconds, product_flops
 from planner.search.candidates import Candidates, closest, joined, wanted
 from planner.search.found import Found
-from planner.search.grid import CELLS, Layouts
+from planner.search.grid import CELLS, Layouts, stretches
 from planner.search.pricing import paces, priced
 from planner.search.problem import PlanProblem
 from planner.search.sites import Sites, Whole
@@ -76,9 +76,8 @@ class Judge:
         layout, site = batch.layout.take(good), batch.site[good]
         standing = standing_of(self._scenario(layout, site))
         near = self._near_enough(standing, site)
-        step = max(CELLS // int(layout.pp.max()), 1)
-        for start in range(0, len(near), step):
-            part = near[start : start + step]
+        for start, end in stretches(layout.pp[near, 0], CELLS):
+            part = near[start:end]
             self._on_machines(layout.take(part), site[part], standing.take(part))
 
     def finish(self) -> None:
