@@ -11,6 +11,7 @@ class PlannerConfig(AppConfig):
 
     def ready(self) -> None:
         from planner import checks  # noqa: F401, PLC0415 - registering needs the loaded app registry
+        from planner.ops import log_lines  # noqa: F401, PLC0415 - as above
         from planner.plans import staleness  # noqa: PLC0415 - as above
 
         staleness.listen()

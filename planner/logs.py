@@ -4,6 +4,7 @@ import logging
 from typing import Any
 
 import structlog
+from structlog.typing import EventDict
 
 SWEEP = "planner.plans_sweep"
 
@@ -15,10 +16,19 @@ class WithoutSweeps(logging.Filter):
         return record.levelno > logging.INFO or SWEEP not in record.getMessage()
 
 
+def without_clients_words(logger: object, method: str, event: EventDict) -> EventDict:
+    """A request's line has its method and path: what stands in headers or behind the `?` may be somebody's secret."""
+    event.pop("user_agent", None)
+    if isinstance(request := event.get("request"), str):
+        event["request"] = request.partition("?")[0]
+    return event
+
+
 def logging_config(*, level: str, form: str) -> dict[str, Any]:
     """The `LOGGING` setting: one stream handler; `form` is "json" for collectors or "text" for a terminal."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
+        without_clients_words,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -274,6 +274,8 @@ IMPORT_EXPORT_USE_TRANSACTIONS = True
 # --- logs
 DJANGO_STRUCTLOG_CELERY_ENABLED = True
 DJANGO_STRUCTLOG_TRUST_UPSTREAM_REQUEST_ID = True  # our own middleware has judged it
+DJANGO_STRUCTLOG_TRUST_UPSTREAM_CORRELATION_ID = False  # any text that a client likes, on every line
+DJANGO_STRUCTLOG_IP_LOGGING_ENABLED = False  # `planner.ops.log_lines` writes the address that a client cannot choose
 DJANGO_STRUCTLOG_CELERY_DEFAULT_LOG_LEVEL = logging.DEBUG  # the sweep alone would write two lines every few seconds
 LOGGING = logging_config(
     level=env_choice("LOG_LEVEL", frozenset({"debug", "info", "warning", "error"}), default="info").upper(),

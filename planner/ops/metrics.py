@@ -15,13 +15,15 @@ from typing import Any, cast
 import redis
 import structlog
 from django.conf import settings
-from django.db.models import Count, Min
+from django.db.models import Count, Min, QuerySet
 from django.utils import timezone
 
 from planner.ops.counters import counters
 from planner.ops.periodic import silent_seconds
 from planner.ops.schedule import SWEEP
-from planner.plans.models import FINAL, PlanRun, PlanStatus
+from planner.plans.models import FINAL, PlanRun
+from planner.validation.models import FINAL as VALIDATION_FINAL
+from planner.validation.models import ValidationRun
 from planner.webhooks.models import DeliveryStatus, WebhookDelivery
 
 log = structlog.get_logger(__name__)
@@ -36,9 +38,21 @@ HELP: Mapping[str, tuple[str, str]] = {
     "shardplan_plan_seconds": ("histogram", "From a plan's creation to its end."),
     "shardplan_queue_depth": ("gauge", "Plans that have not ended, by status."),
     "shardplan_queue_oldest_seconds": ("gauge", "Age of the oldest queued plan."),
+    "shardplan_validation_queue_depth": ("gauge", "Validations that have not ended, by status."),
+    "shardplan_validation_queue_oldest_seconds": ("gauge", "Age of the oldest queued validation."),
     "shardplan_webhooks_pending": ("gauge", "Messages not yet taken by their endpoint."),
     "shardplan_worker_silent_seconds": ("gauge", "Since a worker last ran the schedule's job."),
 }
+NAMED = (
+    *(f'shardplan_estimates_total{{outcome="{outcome}"}}' for outcome in ("ok", "invalid_request", "internal_error")),
+    *(f'shardplan_plans_ended_total{{status="{status}"}}' for status in FINAL),
+    "shardplan_candidates_total",
+    "shardplan_search_seconds_total",
+    *(f'shardplan_plan_seconds_bucket{{le="{edge}"}}' for edge in (*(f"{edge:g}" for edge in LATENCY_BUCKETS), "+Inf")),
+    "shardplan_plan_seconds_count",
+    "shardplan_plan_seconds_sum",
+)
+"""There from the first scrape on, as 0: a counter that appears as 1 has no rate, and an alert on its rate sleeps."""
 
 
 class _Tally:
@@ -108,23 +122,28 @@ def exposition() -> str:
         kept = cast("dict[str, str]", counters().hgetall(_key()))
     except redis.RedisError:
         kept = {}
-    rows = {**{name: float(value) for name, value in kept.items()}, **dict(_gauges())}
+    counted = dict.fromkeys(NAMED, 0.0) | {name: float(value) for name, value in kept.items()}
+    rows = counted | dict(_gauges())
     return "\n".join([*_lines(rows), ""])
 
 
 def _gauges() -> Iterator[tuple[str, float]]:
-    open_plans = PlanRun.objects.exclude(status__in=FINAL).order_by().values("status")
-    depth: dict[str, Any] = {
-        row["status"]: row for row in open_plans.annotate(count=Count("pk"), oldest=Min("created_at"))
-    }
-    for status in (PlanStatus.QUEUED, PlanStatus.RUNNING):
-        yield f'shardplan_queue_depth{{status="{status.value}"}}', depth.get(status, {}).get("count", 0)
-    oldest = depth.get(PlanStatus.QUEUED, {}).get("oldest")
-    yield "shardplan_queue_oldest_seconds", (timezone.now() - oldest).total_seconds() if oldest else 0.0
+    yield from _waiting("shardplan_queue", PlanRun.objects.exclude(status__in=FINAL))
+    yield from _waiting("shardplan_validation_queue", ValidationRun.objects.exclude(status__in=VALIDATION_FINAL))
     pending = WebhookDelivery.objects.filter(status=DeliveryStatus.PENDING).count()
     yield "shardplan_webhooks_pending", pending
     if (silent := silent_seconds(SWEEP)) is not None:
         yield "shardplan_worker_silent_seconds", silent
+
+
+def _waiting(name: str, jobs: QuerySet[Any]) -> Iterator[tuple[str, float]]:
+    """How many jobs of a kind wait and run, and for how long the oldest has waited."""
+    rows = jobs.order_by().values("status").annotate(count=Count("pk"), oldest=Min("created_at"))
+    depth: dict[str, Any] = {row["status"]: row for row in rows}
+    for status in ("queued", "running"):
+        yield f'{name}_depth{{status="{status}"}}', depth.get(status, {}).get("count", 0)
+    oldest = depth.get("queued", {}).get("oldest")
+    yield f"{name}_oldest_seconds", (timezone.now() - oldest).total_seconds() if oldest else 0.0
 
 
 def _lines(rows: Mapping[str, float]) -> Iterable[str]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
+import structlog
+from django.contrib.auth.models import User
 from django.core.checks import run_checks
 from django.test import Client
 from django.utils import timezone
@@ -19,6 +21,9 @@ from planner.ops.models import PeriodicJob
 from planner.ops.periodic import period_claim
 from planner.ops.schedule import SWEEP
 from planner.plans.running import plan_execute
+from planner.tasks import plan_run
+from planner.teams.models import Team
+from planner.validation.models import ValidationRun
 from tests.people import PLAN, Caller
 
 pytestmark = pytest.mark.django_db
@@ -67,9 +72,13 @@ def test_metrics_count_what_happened(owner: Caller, settings: Any) -> None:
     ids = [owner.post("/api/v1/plans/", PLAN).json()["id"] for _ in range(3)]
     plan_execute(plan_id=UUID(ids[0]))
     owner.post("/api/v1/estimates/", {})
+    user = User.objects.get(username="owner")
+    ValidationRun.objects.create(team=Team.objects.get(slug="ours"), owner=user, kind="gpu", request="{}")
     after = read()
     grown = {name: after[name] - before.get(name, 0) for name in after}
     assert grown['shardplan_queue_depth{status="queued"}'] == 2
+    assert grown['shardplan_validation_queue_depth{status="queued"}'] == 1
+    assert grown["shardplan_validation_queue_oldest_seconds"] > 0
     assert grown['shardplan_plans_ended_total{status="succeeded"}'] == 1
     assert grown['shardplan_estimates_total{outcome="invalid_request"}'] == 1
     assert grown["shardplan_candidates_total"] == 5
@@ -105,16 +114,53 @@ def test_a_production_set_up_passes_the_deployment_checks(settings: Any) -> None
     assert found == []
 
 
-def test_log_lines_hold_no_secret_and_stay_one_line(owner: Caller) -> None:
+@pytest.fixture
+def lines() -> Iterator[Callable[[], list[str]]]:
+    """What is logged meanwhile, line by line."""
     handler = next(found for found in logging.getLogger("django_structlog").handlers if found.name == "stream")
     assert isinstance(handler, logging.StreamHandler)
     written = io.StringIO()
     usual = handler.setStream(written)
-    try:
-        owner.get("/api/v1/plans/?q=a%0Ab", X_Request_ID="line-1")
-    finally:
-        handler.setStream(usual)
-    lines = [line for line in written.getvalue().splitlines() if "line-1" in line]
-    assert lines
-    assert all(line.startswith("{") and line.endswith("}") for line in lines)
-    assert not any(owner.token in line or owner.token[5:25] in line for line in lines)
+    yield lambda: written.getvalue().splitlines()
+    handler.setStream(usual)
+
+
+def test_log_lines_hold_no_secret_and_stay_one_line(owner: Caller, lines: Callable[[], list[str]]) -> None:
+    owner.get("/api/v1/plans/?q=a%0Ab", X_Request_ID="line-1")
+    found = [line for line in lines() if "line-1" in line]
+    assert found
+    assert all(line.startswith("{") and line.endswith("}") for line in found)
+    assert not any(owner.token in line or owner.token[5:25] in line for line in found)
+
+
+def test_nothing_that_a_client_wrote_beside_the_path_is_logged(
+    owner: Caller, lines: Callable[[], list[str]], settings: Any
+) -> None:
+    secret = "sekrit-0123456789"
+    headers = dict.fromkeys(
+        ("User_Agent", "Cookie", "X_Api_Key", "X_Correlation_ID", "X_Forwarded_For", "Idempotency_Key"), secret
+    )
+    owner.post(f"/api/v1/plans/?token={secret}", {"password": secret}, **headers)
+    owner.post("/api/v1/estimates/", {"model": secret, secret: secret}, **headers)
+    owner.get(f"/api/v1/plans/{uuid4()}/?api_key={secret}", **headers)
+    assert len(lines()) >= 6
+    assert [line for line in lines() if secret in line] == []
+    settings.BEHIND_TLS_PROXY = True
+    owner.get("/api/v1/plans/", X_Forwarded_For="10.9.9.9, 203.0.113.7")
+    assert '"ip": "203.0.113.7"' in lines()[-1], "the proxy's word, and the last one only"
+
+
+@pytest.mark.usefixtures("quick_search", "rings")
+def test_a_tasks_lines_name_their_job(owner: Caller) -> None:
+    plan = owner.post("/api/v1/plans/", PLAN).json()["id"]
+    plan_run(plan)
+    assert structlog.contextvars.get_contextvars()["job"] == plan
+    structlog.contextvars.clear_contextvars()
+
+
+def test_counters_are_there_before_they_count(settings: Any) -> None:
+    settings.METRICS_TOKEN, settings.REDIS_PREFIX = "right", f"unused-{uuid4()}:"
+    text = Client().get("/metrics", headers={"Authorization": "Bearer right"}).content.decode()
+    assert 'shardplan_estimates_total{outcome="internal_error"} 0\n' in text
+    assert 'shardplan_plans_ended_total{status="failed"} 0\n' in text
+    assert 'shardplan_plan_seconds_bucket{le="0.5"} 0\n' in text
