@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from accounting.estimate import explain
+from accounting.estimate import Explained, answers_of, explained
 from accounting.scenario import Recipe, Scenario
 
 MOST_ROWS = 32
@@ -15,12 +15,18 @@ MOST_ROWS = 32
 def answers(scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
     """The contract's answer of each scenario of one row, in their order, as each alone would get it to the bit."""
     found: list[dict[str, Any]] = [{} for _ in scenarios]
+    for places, together in evaluated(scenarios):
+        for place, answer in zip(places, answers_of(together), strict=True):
+            found[place] = answer
+    return found
+
+
+def evaluated(scenarios: Sequence[Scenario]) -> Iterator[tuple[list[int], Explained]]:
+    """(places of some of the scenarios, the evaluation that has them as rows), until every one has its place."""
     for group in _of_one_recipe(scenarios):
         for start in range(0, len(group), MOST_ROWS):
             places = group[start : start + MOST_ROWS]
-            for place, answer in zip(places, explain([scenarios[place] for place in places]), strict=True):
-                found[place] = answer
-    return found
+            yield places, explained([scenarios[place] for place in places])
 
 
 def _of_one_recipe(scenarios: Iterable[Scenario]) -> list[list[int]]:

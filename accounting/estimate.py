@@ -150,7 +150,11 @@ def estimate(scenario: Scenario) -> Estimate:
 
 def explain(scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
     """The contract's answer of scenarios of one recipe and one row each, as each alone would get it to the bit."""
-    found = explained(scenarios)
+    return answers_of(explained(scenarios))
+
+
+def answers_of(found: Explained) -> list[dict[str, Any]]:
+    """The contract's answer of each candidate of an evaluation."""
     return [answer_row(found, index) | {"advice": advised} for index, advised in enumerate(advice(found))]
 
 

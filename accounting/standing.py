@@ -79,14 +79,18 @@ class Standing:
         Equal to the ledger of all lines to the bit: whole numbers add up to the same in any order.
         """
         stages = context.partition.shape[1]
-        totals = {moment: total[self.index, :stages] for moment, total in self.ledger.totals.items()}
+        totals = {moment: self._spread(total, stages) for moment, total in self.ledger.totals.items()}
         ledger = fill(self.moving, context, totals)
         read = [row for row in self.ledger.rows if not row.line.device or row.line.bucket is Bucket.LOGITS_AND_LOSS]
         return replace(ledger, rows=(*(self._row(row, stages) for row in read), *ledger.rows))
 
     def _row(self, row: Row, stages: int) -> Row:
-        whole = {moment: np.broadcast_to(amount, self.ledger.shape) for moment, amount in row.by_moment.items()}
-        return Row(row.line, {moment: amount[self.index, :stages] for moment, amount in whole.items()})
+        once = {id(amount): self._spread(amount, stages) for amount in row.by_moment.values()}
+        return Row(row.line, {moment: once[id(amount)] for moment, amount in row.by_moment.items()})
+
+    def _spread(self, amount: Bytes, stages: int) -> Bytes:
+        """A row for each candidate, of as many stages as they have. [(N, S)]"""
+        return np.broadcast_to(amount, self.ledger.shape)[:, :stages].take(self.index, axis=0)
 
 
 def standing_of(scenario: Scenario) -> Standing:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from accounting.facts.dtypes import itemsize
@@ -26,7 +28,9 @@ def host_bytes_per_node(context: Context, ledger: Ledger) -> Bytes:
 
 def host_bytes_per_rank(ledger: Ledger) -> Bytes:
     """Host memory of a rank of the worst stage at its worst moment. [byte, (N, 1)]"""
-    most: Bytes = np.maximum.reduce([_host_at(ledger, moment) for moment in MOMENTS])
+    # Nearly all of it rests there all the time: moments that hold the same arrays are added up once.
+    held = {tuple(id(amount) for amount in amounts): amounts for amounts in map(partial(_host_rows, ledger), MOMENTS)}
+    most: Bytes = np.maximum.reduce([_worst_stage(_added(ledger, amounts)) for amounts in held.values()])
     return most
 
 
@@ -79,11 +83,15 @@ def whole_weight_bytes(context: Context) -> int:
 
 def _host_at(ledger: Ledger, moment: Moment) -> Bytes:
     """Host lines of the worst stage at one moment. [byte, (N, 1)]"""
-    total: Bytes = np.zeros(ledger.shape, dtype=np.int64)
-    for row in ledger.rows:
-        if not row.line.device:
-            total = total + row.by_moment.get(moment, np.int64(0))
-    return _worst_stage(total)
+    return _worst_stage(_added(ledger, _host_rows(ledger, moment)))
+
+
+def _host_rows(ledger: Ledger, moment: Moment) -> list[Bytes]:
+    return [row.by_moment[moment] for row in ledger.rows if not row.line.device and moment in row.by_moment]
+
+
+def _added(ledger: Ledger, amounts: list[Bytes]) -> Bytes:
+    return sum(amounts, np.zeros(ledger.shape, dtype=np.int64))
 
 
 def _worst_stage(amount: Bytes) -> Bytes:

@@ -120,9 +120,7 @@ def row_pieces(items: list[LocalTensor], partition: Partition, rank: Bytes | Non
 
 def tensor_pieces(items: list[LocalTensor], partition: Partition) -> list[Piece]:
     """DeepSpeed stage 3's shards: each tensor padded alone to a multiple of the group."""
-    return [
-        Piece((ceil_div(item.elements, group_of(item, partition)),), item.units, item, item.each) for item in items
-    ]
+    return [Piece((ceil_div(item.elements, group_of(item, partition)),), item.units, item, item.each) for item in items]
 
 
 def flat_pieces(cut: Cut, items: list[LocalTensor], partition: Partition, *, divided: bool) -> list[Piece]:

@@ -12,15 +12,17 @@ import numpy as np
 from accounting.answer import offer_answer as priced_by
 from accounting.catalog import Offer
 from accounting.cost import RunCost
-from planner.search.changes import Outcome, outcome, what_if
+from accounting.estimate import answers_of, explained
+from planner.search.changes import outcome_at, what_if
 from planner.search.explain import billing_warnings, explanation, faster, missed_by, price_warnings, why, why_not
 from planner.search.found import Found
 from planner.search.machines import price_age_days
 from planner.search.points import points
 from planner.search.problem import PlanProblem
-from planner.search.rank import Candidate, Ranking, nearest_misses
+from planner.search.rank import Candidate, nearest_misses
 from planner.search.recipes import substituted
 from planner.search.scan import Cancelled
+from planner.search.shown import Shown
 from planner.search.ways import what_would_work
 
 MEMORY_SUMMARY = (
@@ -40,37 +42,6 @@ MEMORY_SUMMARY = (
 TIME_SUMMARY = ("step_seconds", "tokens_per_second", "tokens_per_second_per_device", "mfu", "hfu")
 
 
-class Shown:
-    """The rows an answer shows, each estimated once."""
-
-    def __init__(self, problem: PlanProblem, found: Found) -> None:
-        self.problem = problem
-        self.ranking = Ranking(found.feasible, found.fleet, problem.objective)
-        self.places = self.ranking.places()
-        self.ranked = [int(row) for row in self.places[: problem.option_count]]
-        self.front = [int(row) for row in self.ranking.frontier()]
-        self._outcomes: dict[int, tuple[Candidate, Outcome, dict[str, Any]]] = {}
-
-    @property
-    def best(self) -> int | None:
-        """The first row; None where nothing is feasible."""
-        return self.ranked[0] if self.ranked else None
-
-    def of(self, row: int) -> tuple[Candidate, Outcome, dict[str, Any]]:
-        """(the candidate, its outcome, its whole estimate answer) of a row of the ranking."""
-        if row not in self._outcomes:
-            one = self.ranking.candidate(row)
-            result = outcome(self.problem, one.scenario)
-            self._outcomes[row] = (one, result, result.estimate.row(0))
-        return self._outcomes[row]
-
-    def rival(self, best: Candidate) -> Candidate | None:
-        """The best candidate on another device."""
-        others = (self.ranking.candidate(int(row)) for row in self.places[1:])
-        slug = best.machine.accelerator.slug
-        return next((one for one in others if one.machine.accelerator.slug != slug), None)
-
-
 def plan_answer(problem: PlanProblem, found: Found, cancelled: Cancelled) -> dict[str, Any]:
     """Everything but the provenance, which the caller knows.
 
@@ -81,11 +52,15 @@ def plan_answer(problem: PlanProblem, found: Found, cancelled: Cancelled) -> dic
     shown = Shown(problem, found)
     misses = nearest_misses(problem, found)
     options = [option(problem, shown, row, rank, shown.ranked[0]) for rank, row in enumerate(shown.ranked, start=1)]
+    recommended = None
+    if shown.best is not None:
+        best, _, answer = shown.of(shown.best)
+        recommended = options[0] | {"answer": _priced(best, answer)}
     rank_of = {row: rank for rank, row in enumerate(shown.ranked, start=1)}
     candidates = [shown.of(row)[0] for row in shown.ranked]
     front = [option(problem, shown, row, rank_of.get(row), shown.best or 0) for row in shown.front]
     return {
-        "recommendation": options[0] | {"answer": _explained(*shown.of(shown.ranked[0]))} if options else None,
+        "recommendation": recommended,
         "options": options,
         "frontier": front,
         "points": points(shown.ranking, shown.front, rank_of),
@@ -119,16 +94,10 @@ def _reasons(
     fastest = None if quickest is None else shown.ranking.candidate(quickest)
     against = why_not(problem, found, best, misses) + faster(fastest, best)
     return {
-        "why": why(problem, found, best, rival, _waiting(result)),
+        "why": why(problem, found, best, rival, result.waiting),
         "why_not": against[:3],
         "what_if": what_if(problem, result, _next_price(shown, best)),
     }
-
-
-def _waiting(result: Outcome) -> float:
-    """Share of the step that waits for links."""
-    timing = result.estimate.timing
-    return float((timing.parts["exposed_communication"] / timing.step_seconds)[0, 0])
 
 
 def _next_price(shown: Shown, best: Candidate) -> float:
@@ -141,7 +110,7 @@ def _next_price(shown: Shown, best: Candidate) -> float:
     return min(elsewhere, best.total * machine.next_usd_per_hour / machine.offer.usd_per_hour)
 
 
-def _explained(one: Candidate, result: Outcome, answer: dict[str, Any]) -> dict[str, Any]:
+def _priced(one: Candidate, answer: dict[str, Any]) -> dict[str, Any]:
     """The whole estimate answer of one candidate, priced."""
     return answer | {"cost": cost_answer(one, answer["time"]["tokens_per_second"])}
 
@@ -215,7 +184,8 @@ def offer_answer(offer: Offer | None, as_of: date | None) -> dict[str, Any] | No
 
 def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
     """A candidate that came close: by how much it missed, in numbers and words, and its whole ledger."""
-    result = outcome(problem, one.scenario)
+    known = explained([one.scenario])
+    result = outcome_at(problem, known, 0)
     limits = problem.constraints
     by: dict[str, float | int | None] = dict.fromkeys(("bytes", "hours", "usd", "tokens_per_second"))
     if reason == "memory":
@@ -237,7 +207,7 @@ def miss(problem: PlanProblem, reason: str, one: Candidate) -> dict[str, Any]:
         "hours": number(one.hours),
         "usd": number(one.usd),
         "device_bytes": result.device_bytes,
-        "answer": _explained(one, result, result.estimate.row(0)),
+        "answer": _priced(one, answers_of(known)[0]),
     }
 
 

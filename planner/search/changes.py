@@ -27,7 +27,8 @@ PRICE_SWING = 0.2
 class Outcome:
     """One estimate with its cost, as plain numbers; NaN where unknown."""
 
-    estimate: Estimate
+    scenario: Scenario
+    """Of the one row."""
     device_bytes: int
     need: int
     limit: int
@@ -36,7 +37,8 @@ class Outcome:
     usd: float
     usd_band: tuple[float, float]
     run: RunCost
-    """Of the one row."""
+    waiting: float
+    """Share of the step that waits for links."""
 
     @property
     def fits(self) -> bool | None:
@@ -46,22 +48,29 @@ class Outcome:
 
 def outcome(problem: PlanProblem, scenario: Scenario) -> Outcome:
     """Estimate and price one scenario of one row."""
-    known = estimate(scenario)
-    timing = known.timing
-    cost = cost_of(problem, scenario, timing.step_seconds)
+    return outcome_at(problem, estimate(scenario), 0)
+
+
+def outcome_at(problem: PlanProblem, known: Estimate, index: int) -> Outcome:
+    """Price one row of an estimate."""
+    row = slice(index, index + 1)
+    scenario, timing = known.scenario.take(row), known.timing
+    seconds = timing.step_seconds[row]
+    cost = cost_of(problem, scenario, seconds)
     upper = problem.constraints.risk == "upper"
     hours = float(cost.hours[0, 0])
-    low, high = (cost.hours * edge / timing.step_seconds for edge in timing.band)
+    low, high = (cost.hours * edge[row] / seconds for edge in timing.band)
     return Outcome(
-        estimate=known,
-        device_bytes=int(known.device_bytes[0, 0]),
-        need=int((known.device_bytes_high if upper else known.device_bytes)[0, 0]),
-        limit=int(known.limit_bytes[0, 0]),
+        scenario=scenario,
+        device_bytes=int(known.device_bytes[index, 0]),
+        need=int((known.device_bytes_high if upper else known.device_bytes)[index, 0]),
+        limit=int(known.limit_bytes[index, 0]),
         hours=hours,
         hours_band=(float(low[0, 0]), float(high[0, 0])),
         usd=float(cost.usd[0, 0]) if np.isfinite(cost.usd[0, 0]) else float(cost.usd_per_hour[0, 0]),
         usd_band=(billed_usd(scenario, cost, low), billed_usd(scenario, cost, high)),
         run=cost,
+        waiting=float((timing.parts["exposed_communication"][row] / seconds)[0, 0]),
     )
 
 
@@ -73,7 +82,7 @@ def what_if(problem: PlanProblem, base: Outcome, rival_usd: float) -> list[dict[
     `rival_usd`: dollars above which another price would win, infinite where there is none. `still_best` is null where
     the change would move the others too.
     """
-    scenario = base.estimate.scenario
+    scenario = base.scenario
     rows = [_changed(problem, base, name, edit(scenario)) for name, edit in edits(scenario)]
     if int(scenario.layout.count[0, 0]) > 1:
         # No request has other links than its machine: this row has no estimate.

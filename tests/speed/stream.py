@@ -10,7 +10,7 @@ from accounting.constraints import reasons
 from accounting.estimate import need_of
 from accounting.scenario import Layout, Recipe
 from planner.search.candidates import Candidates
-from planner.search.grid import CELLS, layouts
+from planner.search.grid import CELLS, layouts, stretches
 from planner.search.machines import machine_choices
 from planner.search.pricing import priced
 from planner.search.problem import PlanProblem
@@ -50,8 +50,8 @@ class Stream:
     def evaluate(self) -> float:
         """Memory of every layout, time and dollars of every candidate, fitting or not, in the search's own batches."""
         found = 0.0
-        for start in range(0, len(self.site), CELLS):
-            found += self.take(np.arange(start, min(start + CELLS, len(self.site)), dtype=np.int64))._batch()
+        for start, end in stretches(self.layout.pp[:, 0], CELLS):
+            found += self.take(np.arange(start, end, dtype=np.int64))._batch()
         return found
 
     def _batch(self) -> float:
