@@ -17,6 +17,7 @@ from accounting.step_time.clock import Clock
 from accounting.step_time.once import local_parameters, once_a_step
 from accounting.step_time.pipeline import Pipeline, exchange, pipeline_times
 from accounting.step_time.traffic import Traffic
+from accounting.step_time.vocabulary_parallel import Exchange, tied_exchange
 from accounting.units import Floats
 
 
@@ -35,6 +36,8 @@ class Step:
     groups: shards.Groups
     exchange: tuple[Floats, Traffic]
     pipeline: Pipeline
+    tied: Exchange
+    """Once a step."""
     held: tuple[Floats, ...]
     """Blocks of each kind in the slowest stage."""
     first: Floats
@@ -84,7 +87,7 @@ def assemble(clock: Clock) -> Step:
         for unit, block in enumerate(blocks)
     )
     ends, moved = end_times(clock), exchange(clock)
-    stages = partition.is_first * ends.embedding + partition.is_last * (ends.head + ends.loss)
+    stages = partition.is_first * ends.first + partition.is_last * ends.last
     for held, block, shard in zip(partition.kind_layers, blocks, sharded, strict=True):
         stages = stages + held * (block.forward + block.backward + shard.gather + shard.reduce)
     stages = np.where(partition.active, stages + moved[0], 0.0)
@@ -99,6 +102,7 @@ def assemble(clock: Clock) -> Step:
         groups=groups,
         exchange=moved,
         pipeline=pipeline,
+        tied=tied_exchange(clock),
         held=tuple(_at(held, pipeline.stage).astype(np.float64) for held in partition.kind_layers),
         first=_at(partition.is_first, pipeline.stage).astype(np.float64),
         last=_at(partition.is_last, pipeline.stage).astype(np.float64),

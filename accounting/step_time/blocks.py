@@ -15,6 +15,14 @@ from accounting.step_time.matmul import Product, backward_factor, block_products
 from accounting.step_time.model_parallel import context_parallel, expert_parallel, tensor_parallel
 from accounting.step_time.recompute import Again, recomputed
 from accounting.step_time.traffic import Traffic
+from accounting.step_time.vocabulary_parallel import (
+    Exchange,
+    embedding_exchange,
+    head_exchange,
+    loss_exchange,
+    nothing,
+    vocabulary_group,
+)
 from accounting.units import Floats
 
 
@@ -142,17 +150,38 @@ class Ends:
     loss: Floats
     head_flops: Floats
     """Forward."""
+    exchanges: tuple[Exchange, Exchange, Exchange]
+    """Of tensor-parallel ranks over the vocabulary: embedding, head, loss."""
+
+    @property
+    def first(self) -> Floats:
+        """All of the first stage's end."""
+        return self.embedding + self.exchanges[0].seconds
+
+    @property
+    def last(self) -> Floats:
+        """All of the last stage's end."""
+        return self.head + self.loss + self.exchanges[1].seconds + self.exchanges[2].seconds
 
 
 def end_times(clock: Clock) -> Ends:
     """Embedding; head forward and backward; loss. A model without a vocabulary head (labels) has a negligible one."""
-    zero = np.zeros_like(clock.tokens)
+    zero, group = np.zeros_like(clock.tokens), vocabulary_group(clock)
+    summed, none = embedding_exchange(clock, group), nothing(clock)
     if clock.architecture.head not in {"lm", "masked_lm"}:
-        return Ends(embedding=embedding_seconds(clock), head=zero, loss=zero, head_flops=zero)
+        return Ends(
+            embedding=embedding_seconds(clock),
+            head=zero,
+            loss=zero,
+            head_flops=zero,
+            exchanges=(summed, none, none),
+        )
     head = head_product(clock)
+    forward = product_seconds(clock, head)
     return Ends(
         embedding=embedding_seconds(clock),
-        head=product_seconds(clock, head) * (1 + backward_factor(head)),
+        head=forward * (1 + backward_factor(head)),
         loss=loss_seconds(clock),
         head_flops=head.flops,
+        exchanges=(summed, head_exchange(clock, group, forward), loss_exchange(clock, group)),
     )

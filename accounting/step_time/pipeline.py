@@ -18,15 +18,16 @@ from accounting.vocabulary import Engine, Schedule
 STALL_NODES = 32
 """Published pipelines with blocking exchanges ran freely on up to 32 nodes and stalled on 64."""
 
-_BUBBLE: Mapping[Schedule, float] = {
-    Schedule.ONE_F_ONE_B: 1.0,
-    Schedule.GPIPE: 1.0,
-    Schedule.INTERLEAVED: 1.0,
-    Schedule.ZERO_BUBBLE: 1 / 3,
-    Schedule.DUALPIPE: 1 / 4,
+_BUBBLE: Mapping[Schedule, tuple[float, float]] = {
+    Schedule.ONE_F_ONE_B: (1.0, 1.0),
+    Schedule.GPIPE: (1.0, 1.0),
+    Schedule.INTERLEAVED: (1.0, 1.0),
+    Schedule.ZERO_BUBBLE: (1 / 3, 2 / 3),
+    Schedule.DUALPIPE: (1 / 4, 2 / 3),
 }
-"""Idle share of the classic bubble. Zero-bubble H1 fills two thirds with weight gradients (Qi 2023 §2.3); DualPipe
-has half as many idle slots, each about half as long (DeepSeek-V3 report, table 2)."""
+"""Idle share of the classic bubble, with micro-batches to fill the stages, and with one alone. Zero-bubble H1 fills two
+thirds with weight gradients (Qi 2023 §2.3); DualPipe has half as many idle slots, each about half as long (DeepSeek-V3
+report, table 2). One micro-batch alone passes every stage in turn; only weight gradients wait until it has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,14 +45,18 @@ class Pipeline:
 def pipeline_times(clock: Clock, stages: Floats) -> Pipeline:
     """Fill and drain around m micro-batches of the slowest stage. [second, (N, 1)]
 
-    step = m·t_max + (Σ t - t_max)·idle/v: every other stage is passed once to fill and drain, in v chunks when
-    interleaved. Source: Narayanan 2021 §2.2; Huang 2019 (GPipe).
+    step = m·t_max + others·idle/v, others = Σ t - t_max: every other stage is passed once to fill and drain, in v
+    chunks when interleaved. That takes as many micro-batches as stages; of fewer, each after the first saves
+    t_max·(alone - idle/v) of what one alone waits, others·alone. Source: Narayanan 2021 §2.2; Huang 2019 (GPipe).
     """
     recipe, layout = clock.scenario.recipe, clock.scenario.layout
     longest, stage = slowest(stages)
     others = total(stages) - longest
     virtual = np.where(layout.pp > 1, np.maximum(layout.vpp, 1), 1)
-    bubble = np.maximum(others, 0.0) * _BUBBLE[recipe.schedule] / virtual
+    share, alone = _BUBBLE[recipe.schedule]
+    idle = share / virtual
+    few = others * alone - (clock.micro_batches - 1) * longest * (alone - idle)
+    bubble = np.maximum(np.maximum(others, 0.0) * idle, few)
     return Pipeline(slowest=longest, stage=stage, bubble=np.where(layout.pp > 1, bubble, 0.0))
 
 

@@ -59,6 +59,14 @@ def reduce_step(step: Step) -> Floats:
     return step.once[1]
 
 
+def tied_embedding(step: Step) -> Floats:
+    """All-reduce of a tied embedding's gradients between the first and the last stage, once a step. [second, (N, 1)]
+
+    V·h/tp in the gradients' type. Source: Megatron-LM's embedding group; `vocabulary_parallel.tied_exchange`.
+    """
+    return step.tied.seconds
+
+
 def optimizer_update(step: Step) -> Floats:
     """Optimizer on the device: local parameters · bytes by optimizer and precision / W. [second, (N, 1)]
 
@@ -106,6 +114,7 @@ STEP_TERMS: tuple[Term, ...] = (
     Term("host.micro_batch", "memory_bound", host_micro_batches),
     Term("shards.gather_step", "exposed_communication", gather_step),
     Term("shards.reduce_step", "exposed_communication", reduce_step),
+    Term("pipeline.tied_embedding", "exposed_communication", tied_embedding),
     Term("optimizer.update", "optimizer", optimizer_update),
     Term("optimizer.host", "optimizer", host_step),
     Term("offload.optimizer", "offload", offload_optimizer),

@@ -112,6 +112,9 @@ def _traffic(step: Step) -> Traffic:
         total = total + block.traffic.times(held * m)
         total = total + shards.gather_traffic(weights, step.groups).times(held * gathers)
         total = total + shards.reduce_traffic(weights, step.groups, policy).times(held * reduces)
+    embedding, head, loss = (exchange.traffic.times(m) for exchange in step.ends.exchanges)
+    total = total + embedding.times(step.first) + (head + loss).times(step.last)
+    total = total + step.tied.traffic.times(np.maximum(step.first, step.last))
     total = total + shards.gather_traffic(step.root.weights, step.groups).times(root_gathers)
     return total + shards.reduce_traffic(step.root.weights, step.groups, policy).times(reduces)
 

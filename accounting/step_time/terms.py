@@ -146,6 +146,32 @@ def tensor_parallel_wait(step: Step) -> Floats:
     return step.over_blocks(lambda b: b.tensor_parallel)
 
 
+def embedding_wait(step: Step) -> Floats:
+    """Sum of the ranks' shares of a vocabulary-parallel embedding, where the slowest stage has it. [second, (N, 1)]
+
+    An all-reduce of tokens·h, or a reduce-scatter and the backward's all-gather under sequence parallelism.
+    Source: Megatron-Core, torchtitan; `vocabulary_parallel.embedding_exchange`.
+    """
+    return step.first * step.ends.exchanges[0].seconds
+
+
+def head_wait(step: Step) -> Floats:
+    """Gather of a vocabulary-parallel head's input and sum of its gradient, where the slowest stage has it. [second]
+
+    tokens·h each; what the weight's gradient hides under Megatron is taken off.
+    Source: Megatron-Core, torchtitan; `vocabulary_parallel.head_exchange`.
+    """
+    return step.last * step.ends.exchanges[1].seconds
+
+
+def loss_wait(step: Step) -> Floats:
+    """All-reduces of a vocabulary-parallel loss: largest logit, sum, target's logit, 4 B a token each. [second, (N, 1)]
+
+    Source: Megatron-Core vocab_parallel_cross_entropy, torch loss_parallel; `vocabulary_parallel.loss_exchange`.
+    """
+    return step.last * step.ends.exchanges[2].seconds
+
+
 def context_parallel_wait(step: Step) -> Floats:
     """Exposed exchange of keys and values (or all-to-alls) between ranks that share a sequence. [second, (N, 1)]
 
@@ -201,6 +227,9 @@ MICRO_BATCH_TERMS: tuple[Term, ...] = (
     Term("gradients.accumulate", "memory_bound", accumulation),
     Term("host.launch", "memory_bound", host_launch),
     Term("tensor_parallel", "exposed_communication", tensor_parallel_wait),
+    Term("tensor_parallel.embedding", "exposed_communication", embedding_wait),
+    Term("tensor_parallel.head", "exposed_communication", head_wait),
+    Term("tensor_parallel.loss", "exposed_communication", loss_wait),
     Term("context_parallel", "exposed_communication", context_parallel_wait),
     Term("expert_parallel", "exposed_communication", expert_parallel_wait),
     Term("pipeline.exchange", "exposed_communication", pipeline_exchange),

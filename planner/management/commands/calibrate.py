@@ -153,6 +153,8 @@ def _document_faults(options: dict[str, Any]) -> list[str]:
             document(path.read_text(encoding="utf-8"), [], "")
         except ValueError as error:
             faults.append(f"--document {path}: {error}")
+    if not options["leave_out"]:
+        faults.append("--document shows every source left out of the fit as well: add --leave-out")
     if options["iterations"] > 0 and not options["write"]:
         faults.append("--document would describe constants that are thrown away: add --write, or --iterations 0")
     return faults

@@ -96,6 +96,8 @@ MIXTURE = _model(
     vocab_size=32000,
     moe={"experts": 8, "top_k": 2, "expert_ffn_size": 14336},
 )
+TIED = _model(tied_embeddings=True)
+LEARNED = _model(learned_positions=True)
 _COLUMNS: Mapping[str, int] = {
     "dp_replicate": 1,
     "dp_shard": 1,
@@ -124,7 +126,8 @@ def scene(
     degrees = {name: np.broadcast_to(values, (rows, 1)).copy() for name, values in degrees.items()}
     count = degrees["dp_replicate"] * degrees["dp_shard"] * degrees["tp"] * degrees["cp"] * degrees["pp"]
     etp = np.where(degrees["ep"] > 1, 1, degrees["tp"])
-    layout = Layout(**degrees, count=count, etp=etp, sequence_parallel=degrees["tp"] > 1)
+    split = (degrees["tp"] > 1) & bool(columns.get("sequence_parallel", True))
+    layout = Layout(**degrees, count=count, etp=etp, sequence_parallel=split)
     virtual = bool((degrees["vpp"] > 1).any())
     fields: dict[str, Any] = {
         "engine": Engine.FSDP2,

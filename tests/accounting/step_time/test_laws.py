@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from accounting.facts.calibration import CALIBRATION
 from accounting.facts.precisions import PRESETS
 from accounting.model import model_from_count
 from accounting.partition import partition_of
 from accounting.scenario import Recompute, Scenario
 from accounting.step_time import PARTS, Timing, step_time
+from accounting.step_time.clock import clock_of
+from accounting.step_time.pipeline import pipeline_times
 from accounting.vocabulary import Attention, Engine, RecomputeMode, Schedule
 from tests.accounting.step_time.scenes import DENSE, H100, MIXTURE, NODE, scene, seconds, slower, timed
 
@@ -182,3 +185,27 @@ def test_the_band_encloses_the_prediction() -> None:
     low, high = timing.band
     assert (low < timing.step_seconds).all()
     assert (high > timing.step_seconds).all()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "chunks", "waited"),
+    [
+        # Three other stages of one second each, before 1, 2, 4 and 8 micro-batches fill them.
+        (Schedule.ONE_F_ONE_B, 1, (3, 3, 3, 3)),
+        (Schedule.GPIPE, 1, (3, 3, 3, 3)),
+        # m·1 + (m - 1)/v after the first has passed all four stages, as long as m <= 4.
+        (Schedule.INTERLEAVED, 4, (3, 2.25, 0.75, 0.75)),
+        (Schedule.ZERO_BUBBLE, 1, (2, 5 / 3, 1, 1)),
+        (Schedule.DUALPIPE, 1, (2, 2 - 5 / 12, 0.75, 0.75)),
+    ],
+)
+def test_few_micro_batches_do_not_fill_a_pipeline(schedule: Schedule, chunks: int, waited: tuple[float, ...]) -> None:
+    made = scene(
+        recipe={"engine": Engine.IDEAL, "zero_stage": 0, "schedule": schedule},
+        pp=4,
+        vpp=chunks,
+        micro_batches=[1, 2, 4, 8],
+    )
+    clock = clock_of(made, partition_of(made), DENSE.architecture, CALIBRATION)
+    found = pipeline_times(clock, np.ones((4, 4)))
+    assert found.bubble.ravel().tolist() == pytest.approx(list(waited))

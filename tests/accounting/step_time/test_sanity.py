@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from accounting.cost import Billing, Interruptions, billed, run_cost
 from accounting.facts.precisions import PRESETS
+from accounting.options import Options
 from accounting.partition import partition_of
 from accounting.scenario import Offload, Recompute, Scenario, column
 from accounting.step_time import Timing, step_time
@@ -31,6 +32,14 @@ STAGES = {
     Engine.IDEAL: (0, 1, 2, 3),
 }
 PIPELINES = (Engine.MEGATRON, Engine.IDEAL)
+CHUNKS = {
+    Schedule.ONE_F_ONE_B: (1,),
+    Schedule.GPIPE: (1,),
+    Schedule.INTERLEAVED: (2, 4),
+    Schedule.ZERO_BUBBLE: (1, 2),
+    Schedule.DUALPIPE: (1, 2),
+}
+NVIDIA = Options(fused_norm=True)
 SLACK = 1e-9
 ENDS = 0.005
 """Where another stage becomes the slowest, what happens once a step there may be less."""
@@ -40,36 +49,41 @@ OFFLOADS = (
     Offload(activations=Place.CPU),
     Offload(optimizer=Place.CPU, parameters=Place.CPU, activations=Place.CPU),
 )
-SCHEDULES = (Schedule.ONE_F_ONE_B, Schedule.GPIPE, Schedule.ZERO_BUBBLE)
 
 
 @st.composite
-def asked(draw: st.DrawFn, *, pipelines: bool = True) -> dict[str, Any]:
-    """Arguments of `scene`: a recipe and the degrees of one layout."""
-    engine = draw(st.sampled_from(list(STAGES)))
-    stage = draw(st.sampled_from(STAGES[engine]))
-    deep = pipelines and engine in PIPELINES and stage < 2
+def asked(draw: st.DrawFn, *, pipelines: bool | None = None) -> dict[str, Any]:
+    """Arguments of `scene`: a recipe and the degrees of one layout; with a pipeline, without one, or either (None)."""
+    engine = draw(st.sampled_from(PIPELINES if pipelines else list(STAGES)))
+    stage = draw(st.sampled_from((0, 1) if pipelines else STAGES[engine]))
+    deep = pipelines is not False and engine in PIPELINES and stage < 2
     host = stage == 3 and engine in (Engine.DEEPSPEED, Engine.FSDP2)
     recompute = draw(st.sampled_from(list(RecomputeMode)))
-    pp = draw(st.sampled_from([1, 2, 4, 8])) if deep else 1
+    pp = draw(st.sampled_from([2, 4, 8] if pipelines else [1, 2, 4, 8])) if deep else 1
+    schedule = draw(st.sampled_from(list(Schedule))) if pp > 1 else Schedule.ONE_F_ONE_B
     shard, replicate = draw(st.sampled_from([1, 2, 4, 8, 32, 128])), draw(st.sampled_from([1, 2, 4]))
     if stage == 0:
         shard, replicate = 1, shard * replicate
+    cutting = engine in (*PIPELINES, Engine.FSDP2)
+    model = draw(st.sampled_from([DENSE, MIXTURE]))
     return {
-        "model": draw(st.sampled_from([DENSE, MIXTURE])),
+        "model": model,
         "recipe": {
             "engine": engine,
             "zero_stage": stage,
             "precision": PRESETS[draw(st.sampled_from(["bf16-master", "bf16-mixed", "fp32", "bf16-pure"]))],
             "attention": draw(st.sampled_from(list(Attention))),
             "recompute": Recompute(mode=recompute),
-            "schedule": draw(st.sampled_from(SCHEDULES)) if pp > 1 else Schedule.ONE_F_ONE_B,
+            "schedule": schedule,
             "offload": draw(st.sampled_from([Offload(), *OFFLOADS])) if host else Offload(),
         },
         "dp_shard": shard,
         "dp_replicate": replicate,
-        "tp": draw(st.sampled_from([1, 2, 4, 8, 16])) if engine in (*PIPELINES, Engine.FSDP2) else 1,
+        "tp": draw(st.sampled_from([1, 2, 4, 8, 16])) if cutting else 1,
+        "cp": draw(st.sampled_from([1, 1, 2, 4])) if cutting else 1,
+        "ep": draw(st.sampled_from([ep for ep in (1, 2, 4) if shard * replicate % ep == 0])) if model is MIXTURE else 1,
         "pp": pp,
+        "vpp": draw(st.sampled_from(CHUNKS[schedule])),
         "sequence_length": draw(st.sampled_from([512, 2048, 8192, 32768])),
         "micro_batch_size": draw(st.sampled_from([1, 2, 4])),
         "micro_batches": draw(st.sampled_from([1, 2, 8, 32])),
@@ -129,6 +143,35 @@ def test_more_replicas_on_the_same_batch_do_no_less_work_in_total(arguments: dic
     # Wider shards really spare copies of them traffic, and offloading shares a node's host: neither is this law's.
     assume(arguments["recipe"]["zero_stage"] == 0 or arguments["dp_replicate"] == 1)
     assert 2 * without_accumulation(arguments | more) >= without_accumulation(arguments) * (1 - ENDS)
+
+
+@EXAMPLES
+@given(asked(pipelines=True), st.sampled_from(list(Schedule)), st.booleans())
+def test_a_deeper_pipeline_does_no_less_work_in_total(
+    arguments: dict[str, Any], schedule: Schedule, alone: bool
+) -> None:
+    # Interleaving tells NVIDIA's Megatron from its descendants, which have other constants.
+    recipe = arguments["recipe"] | {"schedule": schedule, "options": NVIDIA}
+    deep = arguments | {"recipe": recipe, "vpp": CHUNKS[schedule][-1]}
+    flat = arguments | {"recipe": recipe | {"schedule": Schedule.ONE_F_ONE_B}, "pp": 1, "vpp": 1}
+    before, times = (step(flat), deep["pp"]) if alone or deep["pp"] == 2 else (step(deep, pp=deep["pp"] // 2), 2)
+    assert times * step(deep) >= before * (1 - ENDS)
+
+
+@EXAMPLES
+@given(asked(pipelines=True), st.sampled_from([2, 4]))
+def test_bubbles_shrink_as_their_schedules_say(arguments: dict[str, Any], chunks: int) -> None:
+    def bubble(schedule: Schedule, virtual: int) -> float:
+        made = scene(**(arguments | {"recipe": arguments["recipe"] | {"schedule": schedule}, "vpp": virtual}))
+        lines = {line.key: float(line.seconds[0, 0]) for line in timing_of(made).lines}
+        return lines["pipeline.bubble"]
+
+    classic, gpipe = bubble(Schedule.ONE_F_ONE_B, 1), bubble(Schedule.GPIPE, 1)
+    assert classic == gpipe
+    assert bubble(Schedule.DUALPIPE, 1) <= bubble(Schedule.ZERO_BUBBLE, 1) <= classic
+    # Chunks are shorter, but each has exchanges with its neighbours of its own.
+    few, more = bubble(Schedule.INTERLEAVED, chunks), bubble(Schedule.INTERLEAVED, 2 * chunks)
+    assert few / 2 * (1 - SLACK) <= more
 
 
 def without_accumulation(arguments: dict[str, Any]) -> float:

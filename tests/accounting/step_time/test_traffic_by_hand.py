@@ -13,7 +13,7 @@ from accounting.facts.precisions import PRESETS
 from accounting.options import Options
 from accounting.scenario import Recompute
 from accounting.vocabulary import Engine, RecomputeMode
-from tests.accounting.step_time.scenes import DENSE, MIXTURE, timed
+from tests.accounting.step_time.scenes import DENSE, LEARNED, MIXTURE, TIED, timed
 
 P, LAYERS, TOKENS, HIDDEN, VOCABULARY, KEY_VALUE = DENSE.parameters, 32, 4096, 4096, 128_256, 8 * 128
 ACTIVATION = 2 * TOKENS * HIDDEN
@@ -69,19 +69,53 @@ def test_resharding_only_after_the_backward_gathers_once_a_micro_batch() -> None
 
 
 def test_full_recompute_repeats_the_forwards_tensor_parallel_collectives() -> None:
-    unit = LAYERS * ACTIVATION * 7 / 8
+    unit, end = LAYERS * ACTIVATION * 7 / 8, ACTIVATION * 7 / 8
     plain = sent(tp=8, recipe=MEGATRON)
     again = sent(tp=8, recipe=MEGATRON | {"recompute": Recompute(mode=RecomputeMode.FULL)})
     # Two pairs of a block in the forward; recomputation does them once more.
     assert again["all_gather"] - plain["all_gather"] == pytest.approx(2 * unit)
-    assert plain["reduce_scatter"] == pytest.approx(4 * unit)
-    # The backward gathers both split inputs once more, for the weights' gradient.
-    assert plain["all_gather"] == pytest.approx(6 * unit)
+    # The embedding's outputs and the head's input gradient are summed and split too.
+    assert plain["reduce_scatter"] == pytest.approx(4 * unit + 2 * end)
+    # The backward gathers both split inputs once more, for the weights' gradient; so does the head's, and the
+    # embedding's gradient is gathered.
+    assert plain["all_gather"] == pytest.approx(6 * unit + 3 * end)
 
 
 def test_kept_inputs_are_not_gathered_again() -> None:
     moved = sent(tp=8, recipe={"engine": Engine.FSDP2, "zero_stage": 3})
-    assert moved["all_gather"] == pytest.approx(moved["reduce_scatter"])
+    assert moved["all_gather"] == pytest.approx((4 * LAYERS + 2) * ACTIVATION * 7 / 8)
+    assert moved["reduce_scatter"] == pytest.approx((4 * LAYERS + 2) * ACTIVATION * 7 / 8)
+
+
+@pytest.mark.parametrize("loss", ["standard", "fused"])
+@pytest.mark.parametrize("engine", [Engine.MEGATRON, Engine.FSDP2, Engine.IDEAL])
+def test_a_split_loss_adds_up_three_numbers_a_token(engine: Engine, loss: str) -> None:
+    recipe = {"engine": engine, "zero_stage": 3 if engine is Engine.FSDP2 else 0, "options": Options(loss=loss)}
+    moved = sent(tp=8, micro_batches=2, recipe={"precision": SIXTEEN} | recipe)
+    assert moved["all_reduce"] == pytest.approx(2 * 3 * 4 * TOKENS * 2 * 7 / 8)
+
+
+def test_without_sequence_parallelism_both_ends_all_reduce() -> None:
+    whole, loss = 2 * 7 / 8 * ACTIVATION, 2 * 7 / 8 * 3 * 4 * TOKENS
+    # Four of a block, one of the embedding's output, one of the head's input gradient.
+    assert sent(tp=8, sequence_parallel=False, recipe=MEGATRON) == about(all_reduce=(4 * LAYERS + 2) * whole + loss)
+
+
+def test_megatron_adds_learned_positions_to_the_whole_embedding() -> None:
+    split = sent(model=LEARNED, tp=8, recipe=MEGATRON)
+    ideal = sent(model=LEARNED, tp=8, recipe=MEGATRON | {"engine": Engine.IDEAL})
+    # An all-reduce instead of the scatter: Megatron's embedding is whole before its positions are added.
+    assert split["all_reduce"] - ideal["all_reduce"] == pytest.approx(2 * 7 / 8 * ACTIVATION)
+    assert ideal["reduce_scatter"] - split["reduce_scatter"] == pytest.approx(7 / 8 * ACTIVATION)
+
+
+@pytest.mark.parametrize("tp", [1, 4])
+def test_a_tied_embedding_is_summed_between_the_ends_of_a_pipeline(tp: int) -> None:
+    recipe = MEGATRON | {"precision": PRESETS["bf16-mixed"]}
+    tied, apart = (sent(model=model, pp=4, tp=tp, micro_batches=8, recipe=recipe) for model in (TIED, DENSE))
+    # fp32 gradients, once a step, a ring of two.
+    assert tied.get("all_reduce", 0) - apart.get("all_reduce", 0) == 4 * VOCABULARY * HIDDEN / tp
+    assert sent(model=TIED, tp=tp, recipe=recipe) == sent(model=DENSE, tp=tp, recipe=recipe)
 
 
 def test_pipeline_stages_send_one_boundary_each_way_a_micro_batch() -> None:

@@ -120,6 +120,7 @@ def test_a_document_of_constants_that_are_thrown_away_is_refused(tmp_path: Path)
     said = said_by(tmp_path, [STEP], "--document", str(document))
     assert "no block 'terms'" in said
     assert "add --write" in said
+    assert "add --leave-out" in said
 
 
 def said_by(tmp_path: Path, lines: list[Any], *options: str) -> str:
@@ -146,6 +147,7 @@ def test_every_fault_of_measured_steps_is_named_before_anything_runs(tmp_path: P
         "--iterations",
         f"--write {tmp_path / 'none'}",
         "--document none",
+        "--document shows every source left out of the fit as well",
         "line 1",
         *(f"line {number}" for number in (2, 3, 4, 5, 5, 6, 6)),
     ]
