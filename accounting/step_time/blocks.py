@@ -8,10 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from accounting.model.tensors import LayerKind
-from accounting.step_time.attention import core_backward_seconds, core_flops, core_forward_seconds
+from accounting.step_time.attention import core_backward_seconds, core_forward_seconds
 from accounting.step_time.clock import Clock
 from accounting.step_time.elementwise import block_forward_seconds, embedding_seconds, loss_seconds
-from accounting.step_time.matmul import Product, backward_factor, block_products, head_product, product_seconds
+from accounting.step_time.matmul import (
+    Product,
+    backward_factor,
+    block_products,
+    has_head,
+    head_product,
+    product_seconds,
+)
 from accounting.step_time.model_parallel import context_parallel, expert_parallel, tensor_parallel
 from accounting.step_time.recompute import Again, recomputed
 from accounting.step_time.traffic import Traffic
@@ -47,9 +54,6 @@ class Block:
     """All of the forward, host stall included: the window a gather can hide in."""
     backward: Floats
     """All of the backward with its recomputation."""
-    model_flops: Floats
-    """Forward, standard definition: products and full (not causal) attention."""
-    recomputed_flops: Floats
     traffic: Traffic
 
 
@@ -75,8 +79,6 @@ def block_times(clock: Clock, unit: int, kind: LayerKind) -> Block:
     twice, thrice = 2 + again.collectives, 3 + again.collectives
     links = (twice * tensor, thrice * context, twice * expert)
     window, stall = _windows(clock, kind, (matmul, attention, elementwise), sum(links[1:], links[0]))
-    core = core_flops(clock, kind, full=True)
-    linear = sum((item.flops for item in products), np.zeros_like(clock.tokens))
     return Block(
         matmul_forward=matmul.forward,
         matmul_backward=matmul.backward,
@@ -93,8 +95,6 @@ def block_times(clock: Clock, unit: int, kind: LayerKind) -> Block:
         host_stall=stall,
         forward=window[0],
         backward=window[1],
-        model_flops=linear + core,
-        recomputed_flops=again.matmul * linear + again.attention * core,
         traffic=tensor_traffic.times(twice)
         + gathered_again
         + context_traffic.times(thrice)
@@ -148,8 +148,6 @@ class Ends:
     embedding: Floats
     head: Floats
     loss: Floats
-    head_flops: Floats
-    """Forward."""
     exchanges: tuple[Exchange, Exchange, Exchange]
     """Of tensor-parallel ranks over the vocabulary: embedding, head, loss."""
 
@@ -168,12 +166,11 @@ def end_times(clock: Clock) -> Ends:
     """Embedding; head forward and backward; loss. A model without a vocabulary head (labels) has a negligible one."""
     zero, group = np.zeros_like(clock.tokens), vocabulary_group(clock)
     summed, none = embedding_exchange(clock, group), nothing(clock)
-    if clock.architecture.head not in {"lm", "masked_lm"}:
+    if not has_head(clock):
         return Ends(
             embedding=embedding_seconds(clock),
             head=zero,
             loss=zero,
-            head_flops=zero,
             exchanges=(summed, none, none),
         )
     head = head_product(clock)
@@ -182,6 +179,5 @@ def end_times(clock: Clock) -> Ends:
         embedding=embedding_seconds(clock),
         head=forward * (1 + backward_factor(head)),
         loss=loss_seconds(clock),
-        head_flops=head.flops,
         exchanges=(summed, head_exchange(clock, group, forward), loss_exchange(clock, group)),
     )

@@ -31,11 +31,6 @@ class Product:
     unpacked: float = 0.0
     """Traffic of turning a quantised weight into 16 bits before each use. [byte per element]"""
 
-    @property
-    def flops(self) -> Floats:
-        """Of the forward. [FLOP, (N, 1)]"""
-        return 2 * self.copies * self.rows * self.columns * self.inner
-
 
 def block_products(clock: Clock, unit: int) -> tuple[Product, ...]:
     """The products of one block of a layer kind, weights with the same input joined."""
@@ -99,6 +94,11 @@ def head_product(clock: Clock) -> Product:
     columns = np.ceil(clock.architecture.vocab_size / clock.tp)
     inner = np.full_like(clock.tp, clock.architecture.hidden_size)
     return Product(clock.tokens, columns, inner, np.ones_like(clock.tp), clock.scenario.recipe.adapter is None, False)
+
+
+def has_head(clock: Clock) -> bool:
+    """Whether the last stage multiplies with the vocabulary; a model with labels has a negligible head."""
+    return clock.architecture.head in {"lm", "masked_lm"}
 
 
 def product_seconds(clock: Clock, product: Product) -> Floats:

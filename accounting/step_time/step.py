@@ -12,9 +12,9 @@ from accounting.scenario import Scenario
 from accounting.step_time import shards
 from accounting.step_time.assembly import Step, assemble
 from accounting.step_time.clock import Clock, clock_of, dense_rate
+from accounting.step_time.flops import step_flops
 from accounting.step_time.pressure import allocator_retries
 from accounting.step_time.rows import host_bytes, jitter, step_rows
-from accounting.step_time.stages import total
 from accounting.step_time.terms import micro_batch_rows
 from accounting.step_time.timing import PARTS, TimeRow, Timing, unknown_timing
 from accounting.step_time.traffic import Traffic, whole
@@ -77,7 +77,7 @@ def _summed(step: Step, need: Bytes | None) -> tuple[Floats, dict[str, Floats], 
 def _timing(step: Step, need: Bytes | None) -> Timing:
     clock, layout = step.clock, step.clock.scenario.layout
     seconds, parts, rows = _summed(step, need)
-    model, hardware = _flops(step)
+    model, hardware = step_flops(clock)
     moved = _traffic(step)
     peak = layout.count * clock.scenario.machine.peak_flops * seconds
     tokens = layout.tokens_per_step / seconds
@@ -117,23 +117,6 @@ def _traffic(step: Step) -> Traffic:
     total = total + step.tied.traffic.times(np.maximum(step.first, step.last))
     total = total + shards.gather_traffic(step.root.weights, step.groups).times(root_gathers)
     return total + shards.reduce_traffic(step.root.weights, step.groups, policy).times(reduces)
-
-
-def _flops(step: Step) -> tuple[Floats, Floats]:
-    """(model, hardware) FLOP of a step over all devices. [FLOP, (N, 1)]
-
-    3 × the forward of every block and of the head (2 × for a frozen weight is not counted apart: the definition is
-    6·N + 12·L·h·s a token); hardware adds what is computed again. Source: Chowdhery 2022 appendix B; Korthikanti 2022.
-    """
-    clock, partition = step.clock, step.clock.partition
-    ranks = clock.scenario.layout.count / clock.scenario.layout.pp
-    forward, again = partition.is_last.any(axis=1, keepdims=True) * step.ends.head_flops, np.zeros_like(clock.tokens)
-    for held, block in zip(partition.kind_layers, step.blocks, strict=True):
-        layers = total(held)
-        forward = forward + layers * block.model_flops
-        again = again + layers * block.recomputed_flops
-    model = 3 * forward * clock.micro_batches * ranks
-    return model, model + again * clock.micro_batches * ranks
 
 
 def _unmeasured(clock: Clock, row: int) -> list[str]:

@@ -96,6 +96,18 @@ MIXTURE = _model(
     vocab_size=32000,
     moe={"experts": 8, "top_k": 2, "expert_ffn_size": 14336},
 )
+GPT = _model(
+    family="gpt2",
+    layers=24,
+    hidden_size=2048,
+    heads=16,
+    kv_heads=16,
+    ffn_size=8192,
+    gated_mlp=False,
+    vocab_size=51200,
+    learned_positions=True,
+    tied_embeddings=True,
+)
 TIED = _model(tied_embeddings=True)
 LEARNED = _model(learned_positions=True)
 _COLUMNS: Mapping[str, int] = {
