@@ -53,7 +53,10 @@ class Offer(CatalogRow):
     billing_minimum_seconds = models.PositiveIntegerField(
         null=True, blank=True, help_text="Least that is billed of a run; empty: one period."
     )
-    billing_source = models.CharField(max_length=300, blank=True, default="", help_text="Where the terms can be read.")
+    # The default of the database, too: the release before writes rows without this column while both serve.
+    billing_source = models.CharField(
+        max_length=300, blank=True, default="", db_default="", help_text="Where the terms can be read."
+    )
     history = HistoricalRecords()
 
     class Meta:

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from django.db import connection
 from django.db.migrations.loader import MigrationLoader
+from django.db.models import NOT_PROVIDED
 from psycopg import sql
 
 from planner.embedded.postgres import binaries
@@ -22,8 +23,8 @@ from tests.deploy.test_production import TOKEN
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.postgresql]
 
-BEFORE = "0004_validations"
-"""The last migration of the release before."""
+BEFORE = {"planner": "0004_validations", "hardware": "0001_catalog"}
+"""The last migrations of the release before."""
 SUBMIT = """
 from planner.plans.services import plan_create
 from planner.teams.models import Team
@@ -39,7 +40,10 @@ for run in PlanRun.objects.order_by("created_at"):
 rows = list(PlanRun.objects.values_list("pk", "status"))
 print(len(rows), len({pk for pk, _ in rows}), *{status for _, status in rows})
 """
-
+BILLED = """
+from hardware.models import Offer
+print(sorted(Offer.objects.values_list("billing_period_seconds", "billing_minimum_seconds", "billing_source"), key=str))
+"""
 
 Manage = Callable[..., str]
 
@@ -96,9 +100,13 @@ def test_a_release_goes_back_and_forth_under_waiting_plans() -> None:
     """Back to the tables of the release before, and forward again: nothing that was accepted is lost on the way."""
     with databases("upgraded") as ([url], manage):
         fill(url, manage)
-        manage(url, "migrate", "planner", BEFORE, "--noinput", "--verbosity=0")
+        before = manage(url, "shell", "--verbosity=0", "-c", BILLED)
+        for app, name in BEFORE.items():
+            manage(url, "migrate", app, name, "--noinput", "--verbosity=0")
         manage(url, "migrate", "--noinput", "--verbosity=0")
         manage(url, "migrate", "--check")
+        manage(url, "load_catalog", "--verbosity=0")
+        assert manage(url, "shell", "--verbosity=0", "-c", BILLED) == before, "the catalog is whole again"
         assert manage(url, "shell", "--verbosity=0", "-c", FINISH) == "6 6 succeeded"
 
 
@@ -110,8 +118,21 @@ def test_migrations_since_then_only_add() -> None:
     would fail. A release that does otherwise says so in its notes and moves BEFORE.
     """
     loader = MigrationLoader(connection)
-    later = [node for key, node in loader.disk_migrations.items() if key[0] == "planner" and key[1] > BEFORE]
-    assert later
-    written = [line for line in loader.collect_sql([(node, False) for node in later]) if not line.startswith("--")]
-    taking = re.compile(r"\b(DROP|RENAME|ALTER COLUMN)\b")
-    assert [line for line in written if taking.search(line)] == []
+    written: list[str] = []
+    for app, last in BEFORE.items():
+        later = [
+            loader.disk_migrations[key] for key in sorted(loader.disk_migrations) if key[0] == app and key[1] > last
+        ]
+        assert later
+        written += loader.collect_sql([(node, False) for node in later])
+    taking = re.compile(r"\b(DROP (TABLE|COLUMN|CONSTRAINT)|RENAME|SET NOT NULL|TYPE)\b")
+    assert [line for line in written if not line.startswith("--") and taking.search(line)] == []
+    old = loader.project_state(list(BEFORE.items())).models
+    new = loader.project_state(loader.graph.leaf_nodes()).models
+    wanting = [
+        (model, name)
+        for model, state in old.items()
+        for name, field in new[model].fields.items()
+        if name not in state.fields and not field.null and field.db_default is NOT_PROVIDED
+    ]
+    assert wanting == []
