@@ -82,6 +82,12 @@ class Recipe:
         object.__setattr__(self, "inventory", trained_inventory(self.model, self.adapter))
 
 
+def replace_recipe(recipe: Recipe, **changes: Any) -> Recipe:
+    """A recipe with some members changed; its inventory is worked out anew."""
+    members = {name: getattr(recipe, name) for name in Recipe.__dataclass_fields__ if name != "inventory"}
+    return Recipe(**(members | changes))
+
+
 EVENLY_SPREAD = "evenly_spread"
 """Role of the one tensor that stands for a bare count: every tensor- and pipeline-parallel rank holds its share."""
 

@@ -1,8 +1,9 @@
 """What stands in memory whatever the batch: evaluated once for all the batches of a layout.
 
-A search asks for the same layout at many micro-batches. The lines of the ledger that read no batch (weights, states,
-gathers) are the same for all of them. Which lines these are is not declared but tried: they are evaluated on a scenario
-whose batch cannot be read, and a line that reads it all the same is one of the others.
+A search asks for the same layout at many micro-batches and with every kind of recomputation. The lines of the ledger
+that read neither (weights, states, gathers) are the same for all of them. Which lines these are is not declared but
+tried: they are evaluated on a scenario whose batch and recomputation cannot be read, and a line that reads them all the
+same is one of the others.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from accounting.memory import MEMORY_LINES
 from accounting.memory.context import Context
 from accounting.memory.device import likely_range
 from accounting.partition import partition_of
-from accounting.scenario import BATCH_COLUMNS, Scenario
+from accounting.scenario import BATCH_COLUMNS, Scenario, replace_recipe
 from accounting.units import Bytes
 from accounting.vocabulary import Bucket
 
 
 class BatchRead(Exception):
-    """A line asked for the batch."""
+    """A line asked for the batch or the recomputation."""
 
 
 class Unread:
@@ -45,7 +46,10 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The part of a ledger that knows no batch, R rows, and which of them each of N candidates has."""
+    """The part of a ledger that knows no batch, R rows, and which of them each of N candidates has.
+
+    It holds for every recipe that differs from its own in the recomputation alone.
+    """
 
     ledger: Ledger
     """Of the lines that read no batch, (R, S)."""
@@ -94,13 +98,15 @@ class Standing:
 
 
 def standing_of(scenario: Scenario) -> Standing:
-    """Evaluate every line that reads no batch, once for each run of candidates that differ in their batch alone."""
+    """Evaluate every line that reads neither batch nor recomputation, once for each run of candidates that differ in
+    their batch alone."""
     first = _first_of_runs(scenario)
     starts = np.flatnonzero(first)
     once = scenario.take(starts)
     unread = cast(Any, Unread())
     partition = replace(partition_of(once), tokens=unread, live_chunks=unread)
-    once = replace(once, layout=replace(once.layout, **dict.fromkeys(BATCH_COLUMNS, unread)))
+    layout = replace(once.layout, **dict.fromkeys(BATCH_COLUMNS, unread))
+    once = replace(once, layout=layout, recipe=replace_recipe(once.recipe, recompute=unread))
     context = Context(once, partition)
     known, moving = [], []
     for line in MEMORY_LINES:

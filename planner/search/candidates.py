@@ -85,7 +85,12 @@ class Candidates:
     @property
     def place(self) -> Whole:
         """A code of (machine, count): what people tell options apart by."""
-        return self.machine * np.int64(1 << 32) + self.count
+        return place_of(self.machine, self.count)
+
+
+def place_of(machine: Whole, count: Whole) -> Whole:
+    """One code for a machine and a number of devices."""
+    return machine * np.int64(1 << 32) + count
 
 
 def joined(parts: Sequence[Candidates]) -> Candidates:

@@ -14,7 +14,7 @@ from accounting.estimate import Estimate, estimate
 from accounting.facts.optimizers import find_optimizer
 from accounting.facts.refusals import eight_bit_adamw
 from accounting.implementation import keeps_code
-from accounting.scenario import Recipe, Recompute, Scenario
+from accounting.scenario import Recompute, Scenario, replace_recipe
 from accounting.vocabulary import RecomputeMode, Schedule
 from planner.search.pricing import billed_usd, cost_of
 from planner.search.problem import PlanProblem
@@ -143,12 +143,6 @@ def _halves(scenario: Scenario) -> bool:
     layout = scenario.layout
     rounds = int(layout.pp[0, 0]) if scenario.recipe.schedule is Schedule.INTERLEAVED else 1
     return int(layout.micro_batches[0, 0]) % (2 * rounds) == 0
-
-
-def replace_recipe(recipe: Recipe, **changes: Any) -> Recipe:
-    """A recipe with some members changed; its inventory is worked out anew."""
-    members = {name: getattr(recipe, name) for name in Recipe.__dataclass_fields__ if name != "inventory"}
-    return Recipe(**(members | changes))
 
 
 def _recipe(**changes: Any) -> Edit:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.search.candidates import Candidates, Floats
+from planner.search.candidates import Candidates, Floats, place_of
 from planner.search.machines import MachineChoice
 from planner.search.sites import Fleet, Whole
 
@@ -24,6 +24,8 @@ class Found:
     """What a scan found."""
 
     fleet: Fleet
+    counts: Whole
+    """Every number of devices that is tried, ascending, (C,)."""
     prune: bool = True
     candidates: int = 0
     rejected: Counter[str] = field(default_factory=Counter)
@@ -39,8 +41,11 @@ class Found:
     """Candidates that a bound ruled out before they were evaluated."""
     _over: dict[int, int] = field(default_factory=dict)
     """Device and count → least bytes over the limit, of the closest ones."""
-    _pace: dict[int, float] = field(default_factory=dict)
-    """Place → pace of its fastest feasible candidate."""
+    _pace: Floats = field(init=False)
+    """Pace of the fastest feasible candidate of each machine and count, infinite where there is none, (M · C,)."""
+
+    def __post_init__(self) -> None:
+        self._pace = np.full(len(self.machines) * len(self.counts), np.inf)
 
     @property
     def machines(self) -> tuple[MachineChoice, ...]:
@@ -70,23 +75,22 @@ class Found:
 
     def fitted(self, here: Candidates) -> None:
         """Take note of feasible candidates."""
-        places, row = np.unique(here.place, return_inverse=True)
-        least = np.full(len(places), np.inf)
-        np.fmin.at(least, row, here.pace)
-        for place, pace in zip(places.tolist(), least.tolist(), strict=True):
-            self._pace[place] = min(pace, self._pace.get(place, np.inf))
+        np.fmin.at(self._pace, self._places(here), here.pace)
 
-    def best_pace(self, place: Whole) -> Floats:
-        """Pace of the fastest feasible candidate of each place so far; infinite where there is none. [(N,)]"""
-        places, row = np.unique(place, return_inverse=True)
-        known = [self._pace.get(code, np.inf) for code in places.tolist()]
-        return np.asarray(known, dtype=np.float64)[row]
+    def best_pace(self, here: Candidates) -> Floats:
+        """Pace of the fastest feasible candidate at each one's place so far; infinite where there is none. [(N,)]"""
+        best: Floats = self._pace[self._places(here)]
+        return best
+
+    def _places(self, here: Candidates) -> Whole:
+        return here.machine * len(self.counts) + np.searchsorted(self.counts, here.count)
 
     @property
     def fitting(self) -> int:
         """Candidates that fit in memory, feasible or not: the same number with and without pruning."""
         return self.feasible_count + sum(self.rejected[reason] for reason in AFTER_MEMORY)
 
-    def feasible_places(self) -> set[int]:
-        """Places that have a feasible candidate."""
-        return set(self._pace)
+    def feasible_places(self) -> Whole:
+        """Codes of the places that have a feasible candidate."""
+        machine, count = np.divmod(np.flatnonzero(np.isfinite(self._pace)), len(self.counts))
+        return place_of(machine, self.counts[count])

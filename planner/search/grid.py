@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from accounting.scenario import Layout, Recipe, column
+from accounting.standing import Standing
 from accounting.vocabulary import Engine, Schedule
 from planner.search.problem import PlanProblem
 from planner.search.recipes import pipelines
@@ -45,6 +46,8 @@ class Layouts:
     """Candidates that never became a layout, by reason."""
     visited: int
     """Combinations times machines that were decoded for this batch; every one of a recipe over all its batches."""
+    standing: dict[int, tuple[Whole, Standing]] = field(default_factory=dict)
+    """Kind of recipe -> (rows, what stands in their memory), for the recipes that differ in recomputation alone."""
 
 
 @dataclass(frozen=True, slots=True)

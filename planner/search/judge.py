@@ -49,6 +49,8 @@ class Judge:
     recipe: Recipe
     sites: Sites
     found: Found
+    kind: int
+    """The same for recipes that differ in their recomputation alone."""
     good: list[Candidates] = field(default_factory=list)
     held: int = 0
     big: list[Candidates] = field(default_factory=list)
@@ -74,7 +76,7 @@ class Judge:
         if not len(good):
             return
         layout, site = batch.layout.take(good), batch.site[good]
-        standing = standing_of(self._scenario(layout, site))
+        standing = self._standing(batch, good, self._scenario(layout, site))
         near = self._near_enough(standing, site)
         for start, end in stretches(layout.pp[near, 0], CELLS):
             part = near[start:end]
@@ -104,6 +106,13 @@ class Judge:
         unbalanced = (bits == 0) & batch.unbalanced
         self.found.reject("batch", int(weight[unbalanced].sum()))
         return np.flatnonzero((bits == 0) & ~batch.unbalanced)
+
+    def _standing(self, batch: Layouts, rows: Whole, scenario: Scenario) -> Standing:
+        """What stands in memory whatever the batch; the recipe before may have asked it of the same rows."""
+        known = batch.standing.get(self.kind)
+        if known is None or not np.array_equal(known[0], rows):
+            known = batch.standing[self.kind] = rows, standing_of(scenario)
+        return known[1]
 
     def _near_enough(self, standing: Standing, site: Whole) -> Whole:
         """Rows that may fit on one of their machines, or miss by little enough to be shown; the others are counted."""
@@ -167,7 +176,7 @@ class Judge:
         if found.prune and self.flops:
             scenario = found.fleet.scenario(here.recipe, here.layout, here.machine)
             least = paces(self.problem, scenario, least_seconds(scenario, self.flops))
-            slower = least > found.best_pace(here.place)
+            slower = least > found.best_pace(here)
             found.spared += int(slower.sum())
             here = self._pass(here, ~slower, "slower")
         if len(here):

@@ -153,7 +153,7 @@ def closest_places(found: Found, reason: str) -> tuple[Ranking, Whole]:
     place = ranking.columns["place"].astype(np.int64)
     nearest = first_of_each(place, order_of([ranking.columns[distance], found.fleet.price[place >> 32]]))
     if reason != "memory":
-        nearest = nearest[~np.isin(place[nearest], np.array(sorted(found.feasible_places()), dtype=np.int64))]
+        nearest = nearest[~np.isin(place[nearest], found.feasible_places())]
     return ranking, nearest
 
 

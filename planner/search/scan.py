@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from accounting.scenario import Recipe, Recompute, replace_recipe
 from accounting.vocabulary import Engine, Schedule
 from planner.search.candidates import joined
 from planner.search.found import MOST_HELD, Found
@@ -34,15 +35,17 @@ def scan(problem: PlanProblem, progress: Progress, cancelled: Cancelled, *, prun
     `prune` spares candidates that a bound rules out the evaluation; what an answer shows is the same with and without.
     """
     machines = machine_choices(problem)
-    found = Found(fleet_of(machines), prune=prune)
     sites = {engine: sites_of(problem, machines, engine) for engine in problem.engines}
+    tried = np.unique(np.concatenate([here.count for here, _ in sites.values()]))
+    found = Found(fleet_of(machines), tried, prune=prune)
     judges: list[Judge] = []
+    kinds: list[Recipe] = []
     for recipe in recipes(problem):
         here, unsupported = sites[recipe.engine]
         refused = refusal(recipe)
         found.reject("engine_unsupported", unsupported)
         if refused is None:
-            judges.append(Judge(problem, recipe, here, found))
+            judges.append(Judge(problem, recipe, here, found, _kind(kinds, recipe)))
         else:
             found.reject(refused, int(here.weight.sum()))
     decided = sum(found.rejected.values())
@@ -61,6 +64,14 @@ def scan(problem: PlanProblem, progress: Progress, cancelled: Cancelled, *, prun
     for judge in judges:
         judge.finish()
     return found
+
+
+def _kind(known: list[Recipe], recipe: Recipe) -> int:
+    """Which of the known recipes differs from this one in recomputation alone; the recipe itself where none does."""
+    plain = replace_recipe(recipe, recompute=Recompute())
+    if plain not in known:
+        known.append(plain)
+    return known.index(plain)
 
 
 def _families(judges: list[Judge]) -> list[list[Judge]]:
