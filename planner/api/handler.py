@@ -9,19 +9,18 @@ from typing import Any
 
 import structlog
 from django.core.exceptions import PermissionDenied, RequestDataTooBig
-from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.views import defaults
 from rest_framework import exceptions
 
 from planner.api.problems import problem, problem_response
 from planner.errors import Fault, Forbidden, InvalidRequest, NotFound, PlannerError, TooLarge, Unavailable
+from planner.ops.database import is_away
 
 log = structlog.get_logger(__name__)
 
 API_PREFIX = "/api/"
 RETRY_AFTER_SECONDS = 2
-DATABASE_AWAY = (OperationalError, InterfaceError)
 
 
 def problem_handler(error: Exception, context: dict[str, Any]) -> HttpResponse | None:
@@ -43,7 +42,7 @@ def _known(error: BaseException | None) -> PlannerError | None:
         return Forbidden("this is not allowed to you")
     if isinstance(error, RequestDataTooBig):
         return TooLarge("the request body is larger than what is read here")
-    if isinstance(error, DATABASE_AWAY):
+    if is_away(error):
         log.error("database_away", error=type(error).__name__)
         detail = "the database does not answer; nothing was changed by this request, or its key makes a retry safe"
         return Unavailable(detail, retry_after_seconds=RETRY_AFTER_SECONDS)

@@ -10,11 +10,11 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 
 from accounting.estimate import ENGINE_VERSION
 from planner.documents import write_document
 from planner.errors import InvalidRequest
+from planner.ops.database import is_away
 from planner.ops.metrics import count_plan_end
 from planner.plans.exports import link_exports
 from planner.plans.models import PlanRun, PlanStatus
@@ -91,7 +91,7 @@ def plan_execute(*, plan_id: UUID, watcher: Progress | None = None) -> bool:
 def _outcome(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, Any]]:
     try:
         return _answer(run, heartbeat)
-    except (SearchCancelled, OperationalError, InterfaceError):
+    except SearchCancelled:
         raise
     except PlanTookTooLong:
         limit = settings.CELERY_TASK_SOFT_TIME_LIMIT
@@ -99,7 +99,9 @@ def _outcome(run: PlanRun, heartbeat: Heartbeat) -> tuple[PlanStatus, dict[str, 
     except InvalidRequest as error:
         # Valid when it was accepted: the catalog has changed since.
         return _failure("invalid_request", "; ".join(f"{fault.pointer}: {fault.detail}" for fault in error.faults))
-    except Exception:
+    except Exception as error:
+        if is_away(error):
+            raise
         log.exception("plan_failed", plan=str(run.pk))
         return _failure(
             "internal_error", "the search stopped on a fault of ours; it is in the log under this plan's id"

@@ -10,11 +10,11 @@ from uuid import UUID
 
 import structlog
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 
 from accounting.version import ENGINE_VERSION
 from planner.documents import write_document
 from planner.errors import InvalidRequest
+from planner.ops.database import is_away
 from planner.validation.cases import Case
 from planner.validation.child import ChildFailed, ChildStopped, Limits, run_child
 from planner.validation.compare import COMPARISONS, Comparison
@@ -71,14 +71,16 @@ def _outcome(run: ValidationRun, alive: Callable[[float], bool]) -> Result:
         # The kind was chosen when the request came, where it named none.
         case = case_for(run.team, {**json.loads(run.request), "kind": run.kind})
         return _answer(run, case, *_measured(case, alive))
-    except (ChildStopped, OperationalError, InterfaceError):
+    except ChildStopped:
         raise
     except ChildFailed as fault:
         return _failure(fault.code, fault.detail)
     except InvalidRequest as error:
         # Valid when it was accepted: the catalog has changed since.
         return _failure("invalid_request", "; ".join(f"{fault.pointer}: {fault.detail}" for fault in error.faults))
-    except Exception:
+    except Exception as error:
+        if is_away(error):
+            raise
         log.exception("validation_failed", validation=str(run.pk))
         return _failure(
             "internal_error", "the validation stopped on a fault of ours; it is in the log under this validation's id"

@@ -8,7 +8,8 @@ import zlib
 from typing import Any
 
 import pytest
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, ProgrammingError
+from psycopg.errors import UndefinedColumn
 
 from tests.people import PLAN, Caller, quiet_client
 
@@ -132,7 +133,14 @@ def test_an_evil_host_is_refused(owner: Caller) -> None:
     check(owner.get(PLANS, Host="evil.example"), {400})
 
 
-@pytest.mark.parametrize("error", [OperationalError("gone: secret"), InterfaceError("closed: secret")])
+def not_migrated() -> ProgrammingError:
+    """As Django wraps what PostgreSQL says of a column that the next release brings."""
+    error = ProgrammingError("no such column: secret")
+    error.__cause__ = UndefinedColumn()
+    return error
+
+
+@pytest.mark.parametrize("error", [OperationalError("gone: secret"), InterfaceError("closed: secret"), not_migrated()])
 def test_a_database_that_is_away_is_a_503(owner: Caller, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def away(*_: object, **__: object) -> None:
         raise error

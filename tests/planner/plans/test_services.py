@@ -11,8 +11,9 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, ProgrammingError, connection, transaction
 from django.utils import timezone
+from psycopg.errors import UndefinedColumn
 
 from planner.errors import InvalidRequest, NotFound, PlanFinal
 from planner.jobs.leases import MAX_ATTEMPTS
@@ -247,3 +248,17 @@ def test_the_database_refuses_states_that_cannot_be(team: Team, change: dict[str
     run = made(team)
     with pytest.raises(IntegrityError), transaction.atomic():
         PlanRun.objects.filter(pk=run.pk).update(**change)
+
+
+def test_a_worker_ahead_of_the_migrations_leaves_the_plan_to_another(
+    team: Team, quick_search: Callable[..., None]
+) -> None:
+    def ahead(*_: object) -> dict[str, Any]:
+        raise ProgrammingError("no such column") from UndefinedColumn()
+
+    quick_search(ahead)
+    run = made(team)
+    with pytest.raises(ProgrammingError):
+        plan_execute(plan_id=run.pk)
+    run.refresh_from_db()
+    assert run.status == PlanStatus.RUNNING, "its lease runs out, and the sweep rings again"
