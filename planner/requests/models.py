@@ -26,6 +26,9 @@ READERS: Mapping[str, Callable[[Any], Model]] = {
     "parameters": model_from_count,
 }
 
+LONGEST_KEPT = 1 << 16
+"""Characters of a description that is kept with its model: 256 of the longest that are read would fill a gigabyte."""
+
 
 def stand_in() -> Model:
     """What the other members are judged with where the model is not known: no rule of shape has a say about it."""
@@ -51,12 +54,17 @@ def read_model(given: str | Mapping[str, Any] | None, context: RequestContext, n
 
 def model_of(name: str, content: Any) -> Model:
     """The model of a description (`config`, `architecture`, `tensors`, `parameters`). Raises ConfigError."""
-    return _cached(name, json.dumps(content, sort_keys=True))
+    text = json.dumps(content, sort_keys=True)
+    return _cached(name, text) if len(text) <= LONGEST_KEPT else _read(name, text)
 
 
 @lru_cache(maxsize=256)
 def _cached(name: str, text: str) -> Model:
     """The same description is read once: a file of requests repeats its few models thousands of times."""
+    return _read(name, text)
+
+
+def _read(name: str, text: str) -> Model:
     return READERS[name](json.loads(text))
 
 
