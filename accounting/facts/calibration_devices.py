@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from accounting.facts.calibration_types import DeviceRow, FabricRow
 
-VERSION = "2026-11-30.6"
+VERSION = "2026-11-30.7"
 DEVICE_ROWS = (
     DeviceRow(
         name="volta",
@@ -141,7 +141,7 @@ DEVICE_ROWS = (
         host_factor=0.9895,
         exchange_stall=0.2998,
         measured=("h100-sxm5-80gb",),
-        band=(0.888, 1.189),
+        band=(0.878, 1.18),
         rows=662,
         date="2026-11-30",
     ),
@@ -179,7 +179,7 @@ DEVICE_ROWS = (
         memory_efficiency=0.822,
         host_factor=1.044,
         measured=("b200-sxm", "b300-sxm", "gb200", "gb300"),
-        band=(0.877, 1.318),
+        band=(0.877, 1.311),
         rows=37,
         date="2026-11-30",
     ),

@@ -131,6 +131,10 @@ class EngineRow:
     """Share of the step added on the card's last bytes. Of the runs fitted on with 97 % of the card or more, 5 of 6 of
     Megatron's lineage took 1.7 to 7 times as long, and 1 or 2 of about 54 of other engines. The lineage's constant says
     that such a layout is the worse one of two, not by how much."""
+    reach: tuple[tuple[str, int, int], ...] = ()
+    """(measure, least, most) over the measured steps fitted on: what lies outside is extrapolated."""
+    computes: tuple[str, ...] = ()
+    """Types of matrix products they were measured in."""
     rows: int
     source: str = MEASURED
     date: str

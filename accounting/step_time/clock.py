@@ -82,6 +82,8 @@ class Clock:
     device: Device
     link: Link
     engine: EngineRow
+    engine_rows: tuple[EngineRow, EngineRow]
+    """The row without and with context parallelism."""
     kernel: KernelRow
     fabric: FabricRow
     low_precision: LowPrecisionRow | None
@@ -102,7 +104,8 @@ class Clock:
 def clock_of(scenario: Scenario, partition: Partition, architecture: Architecture, calibration: Calibration) -> Clock:
     """Gather constants and columns. Unknown machine facts stay NaN and make every time that needs them NaN."""
     recipe, layout = scenario.recipe, scenario.layout
-    engine = _chosen(calibration.engines, engine_families(scenario), scenario)
+    families = engine_families(scenario)
+    engine = _chosen(calibration.engines, families, scenario)
     rows = tuple(calibration.device(item.slug, item.architecture) for item in scenario.machine.accelerators)
     device = _device_columns(scenario, rows)
     tp = layout.tp.astype(np.float64)
@@ -114,6 +117,7 @@ def clock_of(scenario: Scenario, partition: Partition, architecture: Architectur
         device_rows=rows,
         link=_link_columns(scenario.machine),
         engine=engine,
+        engine_rows=(calibration.engines[families[0]], calibration.engines[families[1]]),
         kernel=_chosen(calibration.kernels, kernel_styles(scenario), scenario),
         fabric=calibration.fabric,
         low_precision=calibration.low_precision.get(low_precision_style(scenario)),

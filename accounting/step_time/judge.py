@@ -14,9 +14,10 @@ import numpy as np
 from accounting.facts.calibration import Calibration, EngineRow, KernelRow, LowPrecisionRow, engine_families
 from accounting.step_time.clock import kernel_styles, low_precision_style
 from accounting.step_time.fit import Observation
+from accounting.step_time.reach import places_of, spanned
 from accounting.step_time.step import step_time
 
-_Row = TypeVar("_Row", EngineRow, KernelRow, LowPrecisionRow)
+_Row = TypeVar("_Row", KernelRow, LowPrecisionRow)
 _FEW = 10
 _WIDER = 1.3
 
@@ -37,6 +38,10 @@ class Judged:
     """Row of the products below 16 bits, if there are any."""
     networked: bool = False
     """Whether it ran on more than one node."""
+    place: tuple[tuple[str, int], ...] = ()
+    """Its sizes, by the names of `reach.MEASURES`."""
+    compute: str = ""
+    """Type of its matrix products."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +72,8 @@ def judged(observation: Observation, sources: Sequence[str], calibration: Calibr
             kernel=styles[int(cuts[row, 0])],
             low_precision=low_precision_style(observation.scenario),
             networked=bool(count[row, 0] > machine.devices_per_node[row, 0]),
+            place=tuple(places_of(observation.scenario, row).items()),
+            compute=observation.scenario.recipe.precision.compute,
         )
         for row, source in enumerate(sources)
     ]
@@ -100,7 +107,7 @@ def scores(rows: Sequence[Judged]) -> dict[str, Score]:
 def with_bands(calibration: Calibration, rows: Sequence[Judged], architectures: dict[str, str]) -> Calibration:
     """Each device family's 10th and 90th percentile of measured over predicted, wider where few were measured.
 
-    Engines, kernel styles, low-precision types and the network get the number of their rows.
+    Engines, kernel styles, low-precision types and the network get the number of their rows, engines their reach too.
 
     `architectures` gives the catalog's architecture of each accelerator slug.
     """
@@ -120,11 +127,18 @@ def with_bands(calibration: Calibration, rows: Sequence[Judged], architectures: 
     return replace(
         calibration,
         devices=MappingProxyType(devices),
-        engines=_counted(calibration.engines, Counter(row.engine for row in rows)),
+        engines=MappingProxyType({name: _reached(row, rows) for name, row in calibration.engines.items()}),
         kernels=_counted(calibration.kernels, Counter(row.kernel for row in rows)),
         low_precision=_counted(calibration.low_precision, Counter(row.low_precision for row in rows)),
         fabric=replace(calibration.fabric, rows=sum(row.networked for row in rows)),
     )
+
+
+def _reached(engine: EngineRow, rows: Sequence[Judged]) -> EngineRow:
+    """An engine family with the sizes and types that its measured steps span."""
+    own = [row for row in rows if row.engine == engine.name]
+    computes = tuple(sorted({row.compute for row in own}))
+    return replace(engine, rows=len(own), reach=spanned([dict(row.place) for row in own]), computes=computes)
 
 
 def _counted(table: Mapping[str, _Row], counts: Mapping[str, int]) -> Mapping[str, _Row]:

@@ -53,6 +53,8 @@ def _value(value: Any) -> str:
         return repr(float(f"{value:.{_DIGITS}g}"))
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, tuple) and value and isinstance(value[0], tuple):
+        return "(\n" + "".join(f"            {_value(item)},\n" for item in value) + "        )"
     if isinstance(value, tuple):
         return "(" + ", ".join(_value(item) for item in value) + ("," if len(value) == 1 else "") + ")"
     return repr(value)

@@ -11,17 +11,15 @@ from accounting.partition import Partition
 from accounting.scenario import Scenario
 from accounting.step_time import shards
 from accounting.step_time.assembly import Step, assemble
-from accounting.step_time.clock import Clock, clock_of, dense_rate
+from accounting.step_time.clock import clock_of
+from accounting.step_time.doubts import doubts
 from accounting.step_time.flops import step_flops
 from accounting.step_time.pressure import allocator_retries
 from accounting.step_time.rows import host_bytes, jitter, step_rows
 from accounting.step_time.terms import micro_batch_rows
 from accounting.step_time.timing import PARTS, TimeRow, Timing, unknown_timing
 from accounting.step_time.traffic import Traffic, whole
-from accounting.units import TERA, Bytes, Floats
-
-_MEASURED_MFU = (0.02, 0.65)
-"""Outside of this lies no published 16-bit run that the constants were fitted on."""
+from accounting.units import Bytes, Floats
 
 
 def step_time(
@@ -96,7 +94,7 @@ def _timing(step: Step, need: Bytes | None) -> Timing:
         host_bytes=whole(np.nan_to_num(host_bytes(step)), len(clock.scenario)),
         band=(seconds * clock.device.band_low, seconds * clock.device.band_high),
         slowest_stage=step.pipeline.stage,
-        warnings=partial(_warnings, clock, model / peak),
+        warnings=partial(doubts, clock, model / peak, hardware / peak),
     )
 
 
@@ -117,36 +115,3 @@ def _traffic(step: Step) -> Traffic:
     total = total + step.tied.traffic.times(np.maximum(step.first, step.last))
     total = total + shards.gather_traffic(step.root.weights, step.groups).times(root_gathers)
     return total + shards.reduce_traffic(step.root.weights, step.groups, policy).times(reduces)
-
-
-def _unmeasured(clock: Clock, row: int) -> list[str]:
-    """A device that only shares its family's constants, in words."""
-    index = int(clock.scenario.machine.accelerator_index[row, 0])
-    item, constants = clock.scenario.machine.accelerators[index], clock.device_rows[index]
-    if item.slug in constants.measured:
-        return []
-    return [
-        f"no measured step of {item.name}: its time uses the constants of the {constants.name} family, "
-        "with a wider band"
-    ]
-
-
-def _emulated(clock: Clock, row: int) -> list[str]:
-    """A device without units for the request's 16-bit type, in words."""
-    item = clock.scenario.machine.accelerators[int(clock.scenario.machine.accelerator_index[row, 0])]
-    compute = clock.scenario.recipe.precision.compute
-    rate, dtype = dense_rate(item, clock.scenario)
-    if rate is None or dtype != "fp32" or compute in {"fp32", "tf32"}:
-        return []
-    return [f"{item.name} has no {compute} units: timed, and its MFU counted, at fp32's {rate / TERA:g} TFLOP/s"]
-
-
-def _warnings(clock: Clock, mfu: Floats, row: int) -> tuple[str, ...]:
-    said, share = [*_unmeasured(clock, row), *_emulated(clock, row)], float(mfu[row, 0])
-    low, high = _MEASURED_MFU
-    if clock.low_precision is None and (share < low or share > high):
-        said.append(
-            f"predicted MFU {share:.1%} leaves the measured band of "
-            f"{low:.0%} to {high:.0%}: read this step time as a rough one"
-        )
-    return tuple(said)

@@ -12,6 +12,8 @@ from accounting.facts.calibration import Calibration, DeviceRow, EngineRow, Fabr
 _Row = TypeVar("_Row", DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow)
 _NOTICED = 5e-4
 """Relative change that four significant digits show."""
+_COUNTED = frozenset({"rows", "reach", "computes", "measured"})
+"""What says which steps a row rests on, and not what was fitted on them."""
 _TABLES = ("devices", "engines", "kernels", "low_precision")
 
 
@@ -71,7 +73,8 @@ def stamped(before: Calibration, after: Calibration, version: str, day: str) -> 
 
 
 def _dated(old: _Row, new: _Row, day: str) -> _Row:
-    return replace(new, date=day) if _differences("", old, new) else new
+    fitted = [item.field for item in _differences("", old, new) if item.field not in _COUNTED]
+    return replace(new, date=day) if fitted else new
 
 
 def moved(before: Calibration, after: Calibration) -> list[Moved]:

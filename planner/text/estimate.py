@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from accounting.units import TERA
 from planner.text.table import Column, ascii_text, table
 from planner.web import format as numbers
 from planner.web import words
@@ -75,12 +76,19 @@ def _step(answer: Json) -> list[str]:
     rate = numbers.significant(time["tokens_per_second"])
     return [
         f"STEP {numbers.duration(time['step_seconds'])}   {rate} tokens/s, all GPUs"
-        f"   MFU {numbers.fraction(time.get('mfu'))}"
+        f"   {_utilisation(time)}"
         f"   {_per_million(cost)}",
         *_spent(time, answer.get("communication") or {}),
         *_price(cost),
         "",
     ]
+
+
+def _utilisation(time: Json) -> str:
+    """MFU and HFU with what they divide by."""
+    peak = time.get("peak_flops_per_device")
+    shares = f"MFU {numbers.fraction(time.get('mfu'))}, HFU {numbers.fraction(time.get('hfu'))}"
+    return shares if not peak else f"{shares} of {numbers.significant(peak / TERA)} TFLOP/s a GPU"
 
 
 def _per_million(cost: Json) -> str:

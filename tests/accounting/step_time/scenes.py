@@ -108,6 +108,7 @@ GPT = _model(
     learned_positions=True,
     tied_embeddings=True,
 )
+TINY = _model(layers=4, hidden_size=512, heads=8, kv_heads=8, head_dim=64, ffn_size=1536, vocab_size=32000)
 TIED = _model(tied_embeddings=True)
 LEARNED = _model(learned_positions=True)
 _COLUMNS: Mapping[str, int] = {
