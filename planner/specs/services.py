@@ -11,8 +11,9 @@ from django.utils import timezone
 from accounting.model import ConfigError, model_from_config
 from hardware.revision import catalog_changed
 from planner.documents import SLUG
-from planner.errors import Fault, InvalidRequest
+from planner.errors import Conflict, Fault, InvalidRequest
 from planner.ops.audit import audit
+from planner.plans.documents import canonical_text
 from planner.specs.models import Confidence, ModelSpec, Origin
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 MAX_SOURCE = 300
 """As the column."""
+MAX_MODELS = 1_000
+MAX_CONFIG = 1 << 17
+"""Characters. Every process holds a team's models in memory, and no published config.json comes near."""
 ADDRESSES = frozenset({"import", "reading"})
 """What stands where a model's slug does in an address: a model of such a name could never be opened."""
 
@@ -42,6 +46,10 @@ def model_spec_import(
         faults.append(Fault("/name", "invalid_slug", detail))
     if slug in ADDRESSES:
         faults.append(Fault("/name", "reserved", f"models/{slug}/ is an address of ours; choose another name"))
+    length = len(canonical_text(config))
+    if length > MAX_CONFIG:
+        detail = f"{length:,} characters; at most {MAX_CONFIG:,} are kept of a config.json: leave out what is no size"
+        faults.append(Fault("/config", "too_long", detail))
     if len(source) > MAX_SOURCE:
         faults.append(Fault("/source", "too_long", f"{len(source)} characters; at most {MAX_SOURCE}"))
     try:
@@ -50,6 +58,8 @@ def model_spec_import(
         faults += [Fault(f"/config{fault.pointer}", fault.code, fault.detail) for fault in error.faults]
     if faults:
         raise InvalidRequest(faults)
+    if team is not None and ModelSpec.objects.filter(team=team, retired=False).count() >= MAX_MODELS:
+        raise Conflict(f"a team keeps at most {MAX_MODELS:,} models; have the operator retire those nobody plans with")
     spec = ModelSpec(
         slug=slug,
         name=name.strip(),

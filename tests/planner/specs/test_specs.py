@@ -14,7 +14,7 @@ from django.urls import reverse
 from accounting.model import model_from_architecture, model_from_config
 from accounting.naming import NameLookupError
 from hardware.revision import current_revision
-from planner.errors import InvalidRequest
+from planner.errors import Conflict, InvalidRequest
 from planner.specs.loader import models_load
 from planner.specs.models import ModelSpec, Origin
 from planner.specs.rows import SHIPPED_MODELS, read_models
@@ -158,6 +158,19 @@ def test_all_faults_of_an_import_come_at_once(team: Team) -> None:
         model_spec_import(config=bad, name="../etc", team=team, source="x" * 301)
     pointers = {fault.pointer for fault in caught.value.faults}
     assert {"/name", "/source", "/config/hidden_size", "/config/num_hidden_layers"} <= pointers
+
+
+def test_a_team_keeps_so_many_models_of_so_much_text(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        model_spec_import(config={**CONFIG, "ignore": ["x" * 900] * 200}, name="long", team=team, source="")
+    assert [(fault.pointer, fault.code) for fault in caught.value.faults] == [("/config", "too_long")]
+    monkeypatch.setattr("planner.specs.services.MAX_MODELS", 2)
+    for name in ("first", "second"):
+        model_spec_import(config=CONFIG, name=name, team=team, source="")
+    with pytest.raises(Conflict):
+        model_spec_import(config=CONFIG, name="third", team=team, source="")
+    ModelSpec.objects.filter(slug="first").update(retired=True)
+    assert model_spec_import(config=CONFIG, name="third", team=team, source="")
 
 
 def test_wrong_count_is_refused_with_the_right_one(loaded: None) -> None:
