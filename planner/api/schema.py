@@ -31,9 +31,11 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 PREFER = OpenApiParameter(
     "Prefer",
-    {"type": "string", "pattern": "^wait=[0-9]{1,9}$"},
+    # No pattern: preferences that a server does not know are to be passed over (RFC 7240), and are.
+    {"type": "string"},
     OpenApiParameter.HEADER,
-    description="`wait=SECONDS`: answer when the plan is done, or after so long; `Preference-Applied` says how long.",
+    description="`wait=SECONDS`, up to nine digits: answer when the plan is done, or after so long; "
+    "`Preference-Applied` says how long. Other preferences are passed over.",
 )
 IF_MATCH = OpenApiParameter(
     "If-Match",
