@@ -7,6 +7,7 @@ import re
 from django.conf import settings
 
 from planner.errors import InvalidHeader
+from planner.ops.versions import MAX_HEADER
 
 _PREFERENCES = 16
 
@@ -25,3 +26,9 @@ def wait_seconds(prefer: str | None) -> int | None:
             raise InvalidHeader("Prefer: wait= takes whole seconds, as in wait=30")
         return min(int(text), settings.PLAN_WAIT_MAX_SECONDS)
     return None
+
+
+def tag_seen(if_none_match: str | None, tag: str) -> bool:
+    """Whether the client has what `tag` stands for (RFC 9110 §13.1.2); proxies that compress make tags weak."""
+    seen = {part.strip().removeprefix("W/") for part in (if_none_match or "")[:MAX_HEADER].split(",")}
+    return tag in seen or "*" in seen

@@ -15,10 +15,10 @@ from rest_framework.response import Response
 
 from planner.api.answers import ref
 from planner.api.base import ApiView
-from planner.api.headers import wait_seconds
+from planner.api.headers import tag_seen, wait_seconds
 from planner.api.pages import check_query, paged
 from planner.api.schema import IDEMPOTENCY_KEY, PAGE_PARAMETERS, PLAN_ANSWER, PLAN_LIST, PLAN_REQUEST, PREFER
-from planner.errors import InvalidQuery
+from planner.errors import Fault, InvalidQuery, InvalidRequest
 from planner.plans.comparison import MAX_COMPARED, Reference, comparison, reference, sides_of
 from planner.plans.documents import plan_summary, plan_text
 from planner.plans.models import PlanRun, PlanStatus
@@ -124,6 +124,9 @@ class PlanRerunView(ApiView):
     def post(self, request: Request, plan_id: UUID) -> HttpResponse:
         """Plan a saved request anew at today's prices, as a plan of its own; `/plans/compare/` says the difference."""
         check_query(request, [])
+        if request.data:
+            detail = "the saved request is planned as it is; to change it, send it changed to /api/v1/plans/"
+            raise InvalidRequest([Fault("", "not_read", detail)])
         seconds = wait_seconds(request.headers.get("Prefer"))
         run = plan_rerun(
             team=self.actor.team,
@@ -143,7 +146,7 @@ class PlanView(ApiView):
         check_query(request, [])
         response = plan_response(plan_of(self.actor.team, plan_id))
         tag = f'"{hashlib.sha256(response.content).hexdigest()[:32]}"'
-        if tag in [seen.strip() for seen in request.headers.get("If-None-Match", "").split(",")]:
+        if tag_seen(request.headers.get("If-None-Match"), tag):
             response = HttpResponse(status=304)
         response["ETag"] = tag
         return response

@@ -84,10 +84,13 @@ def plan_rerun(
 ) -> PlanRun:
     """Plan a saved request anew, with today's catalog, prices and engine; the saved plan stays as it is.
 
-    Raises NotFound for another team's plan, and InvalidRequest where today's catalog lacks what the request names.
+    Raises NotFound for another team's plan, and InvalidRequest where today's catalog lacks what the request names, or
+    where the key is the one that the saved plan itself was asked for with: the saved plan is no answer here.
     """
     payload = json.loads(plan_of(team, plan_id).request)
     run, _ = plan_create(team=team, user=user, payload=payload, idempotency_key=idempotency_key, enqueue=enqueue)
+    if run.pk == plan_id:
+        raise idempotency_key_reused()
     return run
 
 

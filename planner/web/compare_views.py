@@ -11,7 +11,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from planner.errors import NotFound
+from planner.errors import InvalidQuery, NotFound
 from planner.plans.comparison import Reference, Side, reference, sides_of
 from planner.plans.models import PlanStatus
 from planner.plans.selectors import plans_of
@@ -22,6 +22,8 @@ from planner.web.compare import MOST, compare
 from planner.web.door import door, show
 
 RECENT = 20
+MANY = 40
+"""Names that are read at all; one that stands twice is one side."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,10 @@ class Head:
 @door(READ)
 def compare_page(request: HttpRequest, actor: Actor) -> HttpResponse:
     """`?with=<plan>.<rank>` names a side, up to four of them; the older plan first, so that changes read as such."""
-    asked = dict.fromkeys(_reference(text) for text in request.GET.getlist("with")[:MOST])
+    named = request.GET.getlist("with")
+    asked = dict.fromkeys(_reference(text) for text in named[:MANY])
+    if len(named) > MANY or len(asked) > MOST:
+        raise InvalidQuery(f"{len(named)} are named, and {MOST} stand side by side here. Leave some out.")
     sides = sides_of(actor.team, list(asked))
     sides.sort(key=lambda side: side.run.created_at)
     recent = [

@@ -192,6 +192,25 @@ def test_another_teams_plan_is_not_there_to_run_or_to_compare(
     assert owner.post(f"/api/v1/plans/{second}/rerun/", None, **headers).status_code == 422
 
 
+@pytest.mark.usefixtures("quick_search")
+def test_the_saved_plan_is_never_the_answer_of_running_it_again(owner: Caller) -> None:
+    """A scheduler that makes one key of its job's name would take last week's prices for today's."""
+    headers = {"Idempotency-Key": "job-17"}
+    saved = owner.post("/api/v1/plans/", PLAN, **headers).json()["id"]
+    answer = owner.post(f"/api/v1/plans/{saved}/rerun/", None, **headers)
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "idempotency_key_reused")
+    assert PlanRun.objects.count() == 1
+
+
+@pytest.mark.usefixtures("quick_search")
+def test_a_body_that_nobody_reads_is_refused(owner: Caller) -> None:
+    saved = owner.post("/api/v1/plans/", PLAN).json()["id"]
+    answer = owner.post(f"/api/v1/plans/{saved}/rerun/", {"objective": "time"})
+    assert (answer.status_code, answer.json()["errors"][0]["code"]) == (422, "not_read")
+    assert owner.post(f"/api/v1/plans/{saved}/rerun/", {}).status_code == 202
+    assert PlanRun.objects.count() == 2
+
+
 def test_a_saved_request_that_todays_catalog_cannot_answer_says_why(saved: PlanRun, api: Caller) -> None:
     stored = json.loads(saved.request) | {"model": "gone-with-the-wind"}
     PlanRun.objects.filter(pk=saved.pk).update(request=json.dumps(stored))

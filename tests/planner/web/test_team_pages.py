@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from io import StringIO
 from typing import Any
+from uuid import uuid4
 from xml.etree import ElementTree
 
 import pytest
@@ -93,6 +94,22 @@ def test_options_stand_side_by_side_with_their_difference(browser: Callable[...,
     sign = "+" if difference > 0 else chr(0x2212)
     assert f"{sign}${abs(difference):,.0f}" in seen or abs(difference) < 100
     assert "Plan " + str(planned.pk)[:8] + ", option 2" in seen
+
+
+def test_more_sides_than_fit_are_refused_and_none_left_out_in_silence(
+    browser: Callable[..., Client], planned: PlanRun
+) -> None:
+    client, where = browser("ada"), reverse("web:compare")
+    for query in (
+        "&".join(f"with={planned.pk}.{rank}" for rank in range(1, 6)),
+        "&".join(f"with={uuid4()}" for _ in range(5)),
+        "&".join([f"with={planned.pk}.1"] * 500),
+    ):
+        answer = client.get(f"{where}?{query}")
+        assert (answer.status_code, "side by side" in answer.content.decode()) == (400, True)
+    assert client.get(f"{where}?with={planned.pk}.1&with={planned.pk}&with={planned.pk}.2").status_code == 200
+    for gone in (f"{uuid4()}", f"{planned.pk}.99", f"{planned.pk}.0", "x", f"{planned.pk}.1.1"):
+        assert client.get(f"{where}?with={planned.pk}.1&with={gone}").status_code == 404
 
 
 def test_exports_of_an_option_are_the_apis_bytes(
