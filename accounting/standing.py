@@ -19,8 +19,9 @@ from accounting.ledger import ByMoment, Ledger, Line, Row, fill
 from accounting.memory import MEMORY_LINES
 from accounting.memory.context import Context
 from accounting.memory.device import likely_range
+from accounting.memory.numerics import numerics_of
 from accounting.partition import partition_of
-from accounting.scenario import BATCH_COLUMNS, Scenario, replace_recipe
+from accounting.scenario import BATCH_COLUMNS, Recipe, Scenario, replace_recipe
 from accounting.units import Bytes
 from accounting.vocabulary import Bucket
 
@@ -48,7 +49,7 @@ class Unread:
 class Standing:
     """The part of a ledger that knows no batch, R rows, and which of them each of N candidates has.
 
-    It holds for every recipe that differs from its own in the recomputation alone.
+    It holds for every recipe that differs from its own in the recomputation alone, unless that tells whose code it is.
     """
 
     ledger: Ledger
@@ -97,6 +98,15 @@ class Standing:
         return np.broadcast_to(amount, self.ledger.shape)[:, :stages].take(self.index, axis=0)
 
 
+def told_by_recomputation(recipe: Recipe) -> bool:
+    """Whether it hangs on the recomputation whose code a recipe is priced as: no other one shares what stands then."""
+    try:
+        numerics_of(replace_recipe(recipe, recompute=cast(Any, Unread())))
+    except BatchRead:
+        return True
+    return False
+
+
 def standing_of(scenario: Scenario) -> Standing:
     """Evaluate every line that reads neither batch nor recomputation, once for each run of candidates that differ in
     their batch alone."""
@@ -106,7 +116,8 @@ def standing_of(scenario: Scenario) -> Standing:
     unread = cast(Any, Unread())
     partition = replace(partition_of(once), tokens=unread, live_chunks=unread)
     layout = replace(once.layout, **dict.fromkeys(BATCH_COLUMNS, unread))
-    once = replace(once, layout=layout, recipe=replace_recipe(once.recipe, recompute=unread))
+    recipe = once.recipe if told_by_recomputation(once.recipe) else replace_recipe(once.recipe, recompute=unread)
+    once = replace(once, layout=layout, recipe=recipe)
     context = Context(once, partition)
     known, moving = [], []
     for line in MEMORY_LINES:

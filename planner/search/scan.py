@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from accounting.scenario import Recipe, Recompute, replace_recipe
+from accounting.standing import told_by_recomputation
 from accounting.vocabulary import Engine, Schedule
 from planner.search.candidates import joined
 from planner.search.found import MOST_HELD, Found
@@ -68,7 +69,7 @@ def scan(problem: PlanProblem, progress: Progress, cancelled: Cancelled, *, prun
 
 def _kind(known: list[Recipe], recipe: Recipe) -> int:
     """Which of the known recipes differs from this one in recomputation alone; the recipe itself where none does."""
-    plain = replace_recipe(recipe, recompute=Recompute())
+    plain = recipe if told_by_recomputation(recipe) else replace_recipe(recipe, recompute=Recompute())
     if plain not in known:
         known.append(plain)
     return known.index(plain)
