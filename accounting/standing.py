@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, Never, cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,26 +23,8 @@ from accounting.memory.numerics import numerics_of
 from accounting.partition import partition_of
 from accounting.scenario import BATCH_COLUMNS, Recipe, Scenario, replace_recipe
 from accounting.units import Bytes
+from accounting.unread import BatchRead, Unread
 from accounting.vocabulary import Bucket
-
-
-class BatchRead(Exception):
-    """A line asked for the batch or the recomputation."""
-
-
-class Unread:
-    """Stands for a column that must not be read: any use of it raises BatchRead."""
-
-    __slots__ = ()
-
-    def _refuse(self, *_: object, **__: object) -> Never:
-        raise BatchRead
-
-    __getattr__ = __array__ = __array_ufunc__ = __array_function__ = __bool__ = __len__ = __getitem__ = _refuse
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __rfloordiv__ = _refuse
-    __truediv__ = __rtruediv__ = __mod__ = __rmod__ = __neg__ = __pow__ = __rpow__ = __abs__ = _refuse
-    __and__ = __rand__ = __or__ = __ror__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = _refuse
-    __eq__ = __ne__ = _refuse
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,8 @@ Symbols: m micro-batches of a step, p pipeline stages, v virtual stages, P dense
 bandwidth. Blocks are timed once per layer kind, (N, 1); stages add them up, (N, S); the slowest stage sets the step.
 """
 
+from accounting.step_time.repeated import Repeated, repeated_of
 from accounting.step_time.step import step_seconds, step_time
 from accounting.step_time.timing import PARTS, TimeRow, Timing
 
-__all__ = ["PARTS", "TimeRow", "Timing", "step_seconds", "step_time"]
+__all__ = ["PARTS", "Repeated", "TimeRow", "Timing", "repeated_of", "step_seconds", "step_time"]

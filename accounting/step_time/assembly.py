@@ -74,10 +74,15 @@ class Step:
         return self._summed([np.ones_like(self.clock.tokens) for _ in self.blocks])
 
 
-def assemble(clock: Clock) -> Step:
-    """Time every block kind once, add up the stages, (N, S), and keep what the slowest one holds, (N, 1)."""
+def assemble(clock: Clock, timed: tuple[tuple[Block, ...], Ends] | None = None) -> Step:
+    """Time every block kind once, add up the stages, (N, S), and keep what the slowest one holds, (N, 1).
+
+    `timed` are the blocks and ends, where somebody has timed them already.
+    """
     kinds, partition = clock.scenario.recipe.inventory.kinds, clock.partition
-    blocks = tuple(block_times(clock, unit, kind) for unit, kind in enumerate(kinds))
+    if timed is None:
+        timed = tuple(block_times(clock, unit, kind) for unit, kind in enumerate(kinds)), end_times(clock)
+    blocks, ends = timed
     policy = shards.policy_of(clock)
     groups = shards.groups_of(clock, policy)
     sharded = tuple(
@@ -86,7 +91,7 @@ def assemble(clock: Clock) -> Step:
         )
         for unit, block in enumerate(blocks)
     )
-    ends, moved = end_times(clock), exchange(clock)
+    moved = exchange(clock)
     stages = partition.is_first * ends.first + partition.is_last * ends.last
     for held, block, shard in zip(partition.kind_layers, blocks, sharded, strict=True):
         stages = stages + held * (block.forward + block.backward + shard.gather + shard.reduce)

@@ -15,6 +15,7 @@ from accounting.step_time.clock import clock_of
 from accounting.step_time.doubts import doubts
 from accounting.step_time.flops import step_flops
 from accounting.step_time.pressure import allocator_retries
+from accounting.step_time.repeated import Repeated
 from accounting.step_time.rows import host_bytes, jitter, step_rows
 from accounting.step_time.terms import micro_batch_rows
 from accounting.step_time.timing import PARTS, TimeRow, Timing, unknown_timing
@@ -40,17 +41,23 @@ def step_time(
 
 
 def step_seconds(
-    scenario: Scenario, partition: Partition, calibration: Calibration = CALIBRATION, *, need: Bytes | None = None
+    scenario: Scenario,
+    partition: Partition,
+    calibration: Calibration = CALIBRATION,
+    *,
+    need: Bytes | None = None,
+    repeated: Repeated | None = None,
 ) -> Floats:
     """`step_time(...).step_seconds` alone, without the traffic, FLOP and bands that a search or a fit does not read.
 
-    [second, (N, 1)]; NaN as there.
+    [second, (N, 1)]; NaN as there. `repeated` is what `repeated_of` found for these candidates, where it was asked.
     """
     architecture = scenario.recipe.model.architecture
     if architecture is None or not partition.kind_layers:
         return np.full((len(scenario), 1), np.nan)
+    timed = None if repeated is None else repeated.spread()
     with np.errstate(invalid="ignore"):
-        return _summed(assemble(clock_of(scenario, partition, architecture, calibration)), need)[0]
+        return _summed(assemble(clock_of(scenario, partition, architecture, calibration), timed), need)[0]
 
 
 def _summed(step: Step, need: Bytes | None) -> tuple[Floats, dict[str, Floats], list[TimeRow]]:

@@ -16,7 +16,8 @@ from accounting.constraints import RULES, reasons
 from accounting.estimate import limit_bytes, need_of
 from accounting.scenario import Layout, Recipe, Scenario
 from accounting.standing import Standing, standing_of
-from planner.search.bounds import least_seconds, product_flops
+from accounting.step_time import repeated_of
+from planner.search.bounds import least_seconds
 from planner.search.candidates import Candidates, closest, joined, wanted
 from planner.search.found import Found
 from planner.search.grid import CELLS, Layouts, stretches
@@ -57,11 +58,6 @@ class Judge:
     weak: list[Candidates] = field(default_factory=list)
     late: list[Candidates] = field(default_factory=list)
     dear: list[Candidates] = field(default_factory=list)
-    flops: float = 0.0
-    """Least FLOP of a token."""
-
-    def __post_init__(self) -> None:
-        self.flops = product_flops(self.recipe) if self.found.prune else 0.0
 
     def take(self, batch: Layouts) -> None:
         """Judge one batch of layouts on all their machines."""
@@ -172,15 +168,16 @@ class Judge:
 
     def _timed(self, here: Candidates) -> None:
         """Time what may still be the fastest layout of its machine and count, and pass it through the gates."""
-        found = self.found
-        if found.prune and self.flops:
+        found, repeated = self.found, None
+        if found.prune and self.recipe.model.architecture is not None:
             scenario = found.fleet.scenario(here.recipe, here.layout, here.machine)
-            least = paces(self.problem, scenario, least_seconds(scenario, self.flops))
-            slower = least > found.best_pace(here)
-            found.spared += int(slower.sum())
-            here = self._pass(here, ~slower, "slower")
+            repeated = repeated_of(scenario)
+            least = paces(self.problem, scenario, least_seconds(scenario, repeated))
+            quick = ~(least > found.best_pace(here))
+            found.spared += len(here) - int(quick.sum())
+            here, repeated = self._pass(here, quick, "slower"), repeated.take(np.flatnonzero(quick))
         if len(here):
-            self._gates(priced(self.problem, found.fleet, here))
+            self._gates(priced(self.problem, found.fleet, here, repeated))
 
     def _gates(self, here: Candidates) -> None:
         limits, found = self.problem.constraints, self.found

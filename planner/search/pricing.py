@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from accounting.cost import Interruptions, RunCost, billed, billed_hours, billing_of, run_cost
 from accounting.partition import partition_of
 from accounting.scenario import Scenario
-from accounting.step_time import step_seconds
+from accounting.step_time import Repeated, repeated_of, step_seconds
 from accounting.units import Floats
 from planner.search.candidates import Candidates
 from planner.search.problem import PlanProblem
@@ -84,10 +84,16 @@ def paces(problem: PlanProblem, scenario: Scenario, step_seconds: Floats) -> Flo
     return _run(problem, scenario, step_seconds).hours[:, 0]
 
 
-def priced(problem: PlanProblem, fleet: Fleet, here: Candidates) -> Candidates:
-    """The same rows with their time and cost."""
+def _repeated(scenario: Scenario) -> Repeated | None:
+    return None if scenario.recipe.model.architecture is None else repeated_of(scenario)
+
+
+def priced(problem: PlanProblem, fleet: Fleet, here: Candidates, repeated: Repeated | None = None) -> Candidates:
+    """The same rows with their time and cost; `repeated` are their blocks where somebody has timed them already."""
     scenario = fleet.scenario(here.recipe, here.layout, here.machine)
-    seconds = step_seconds(scenario, partition_of(scenario), need=here.expected.reshape(-1, 1))
+    seconds = step_seconds(
+        scenario, partition_of(scenario), need=here.expected.reshape(-1, 1), repeated=repeated or _repeated(scenario)
+    )
     cost = cost_of(problem, scenario, seconds)
     columns = (cost.hours, cost.usd, cost.usd_per_hour, seconds)
     bytes_of = (here.need, here.expected, here.limit)

@@ -11,9 +11,12 @@ import pytest
 from accounting.constraints import reasons
 from accounting.estimate import estimate, memory_of, need_of
 from accounting.memory.outside import host_bytes_per_rank
+from accounting.partition import partition_of
 from accounting.scenario import Scenario
-from accounting.standing import BatchRead, Unread, standing_of
-from planner.search.bounds import least_seconds, product_flops
+from accounting.standing import standing_of
+from accounting.step_time import repeated_of, step_seconds
+from accounting.unread import BatchRead, Unread
+from planner.search.bounds import least_seconds
 from planner.search.grid import layouts
 from planner.search.machines import machine_choices
 from planner.search.recipes import recipes, refusal
@@ -43,7 +46,7 @@ def test_bounds_are_below_what_they_bound(seed: int) -> None:
         standing = standing_of(scenario)
         assert (standing.floor_bytes(upper=False) <= known.device_bytes[:, 0]).all()
         assert (standing.floor_bytes(upper=True) <= known.device_bytes_high[:, 0]).all()
-        least = least_seconds(scenario, product_flops(scenario.recipe))
+        least = least_seconds(scenario, repeated_of(scenario))
         timed = np.isfinite(known.timing.step_seconds)
         assert (least[timed] <= known.timing.step_seconds[timed]).all()
         shares += (least[timed] / known.timing.step_seconds[timed]).tolist()
@@ -61,6 +64,22 @@ def test_memory_in_two_parts_is_memory_to_the_bit(seed: int) -> None:
         assert np.array_equal(needed.expected, np.take_along_axis(device.total, worst, axis=1))
         assert np.array_equal(needed.upper, np.take_along_axis(device.high, worst, axis=1))
         assert np.array_equal(needed.host_per_rank, host_bytes_per_rank(ledger))
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_blocks_timed_once_are_every_candidates_own_to_the_bit(seed: int) -> None:
+    fewer = 0
+    for scenario in scenarios(seed):
+        partition = partition_of(scenario)
+        repeated = repeated_of(scenario)
+        fewer += len(scenario) > repeated.index.max() + 1
+        alone, once = step_seconds(scenario, partition), step_seconds(scenario, partition, repeated=repeated)
+        assert np.array_equal(alone, once, equal_nan=True)
+        rows = np.arange(len(scenario) - 1, -1, -2, dtype=np.int64)
+        taken = scenario.take(rows)
+        some = step_seconds(taken, partition_of(taken), repeated=repeated.take(rows))
+        assert np.array_equal(some, alone[rows], equal_nan=True)
+    assert fewer
 
 
 def test_what_stands_is_worked_out_once_for_all_micro_batches() -> None:
@@ -89,9 +108,8 @@ def test_nobody_can_read_a_batch_that_is_not_there() -> None:
 
 def test_a_bound_grows_with_the_bubble() -> None:
     scenario = next(one for one in scenarios(2) if (one.layout.pp > 1).any())
-    flops = product_flops(scenario.recipe)
     more = replace(scenario, layout=replace(scenario.layout, micro_batches=scenario.layout.micro_batches * 2))
     deep = scenario.layout.pp[:, 0] > 1
-    before, after = least_seconds(scenario, flops), least_seconds(more, flops)
+    before, after = (least_seconds(one, repeated_of(one)) for one in (scenario, more))
     assert (after[deep] < 2 * before[deep]).all()
     assert (after[~deep] == 2 * before[~deep]).all()
