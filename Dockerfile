@@ -23,4 +23,4 @@ RUN SECRET_KEY=build DATABASE_URL=sqlite://:memory: REDIS_URL=redis://unused ALL
 
 USER planner
 EXPOSE 8000
-CMD ["gunicorn", "planner.wsgi", "--bind", "0.0.0.0:8000", "--workers", "2", "--worker-class", "gthread", "--threads", "16"]
+CMD ["gunicorn", "planner.wsgi", "--bind", "0.0.0.0:8000", "--workers", "2", "--worker-class", "planner.server.Worker", "--threads", "16", "--no-control-socket"]

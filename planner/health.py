@@ -20,6 +20,7 @@ from planner.ops.schedule import SWEEP, SWEEP_SECONDS
 from planner.plans.models import PlanRun, PlanStatus
 
 WORKER_SILENT_SECONDS = 6 * SWEEP_SECONDS
+NOT_KNOWN = "Not known: the database does not answer."
 
 
 @require_safe
@@ -42,7 +43,7 @@ def _migrations() -> str | None:
     try:
         executor = MigrationExecutor(connection)
     except DatabaseError:
-        return "Not known: the database does not answer."
+        return NOT_KNOWN
     if executor.migration_plan(executor.loader.graph.leaf_nodes()):
         return "The database lacks migrations. Run: manage.py migrate"
     return None
@@ -71,7 +72,7 @@ def _worker() -> str | None:
         if PlanRun.objects.filter(status=PlanStatus.RUNNING, lease_until__gt=Now()).exists():
             return None
     except DatabaseError:
-        return "Not known: the database does not answer."
+        return NOT_KNOWN
     since = "ever" if silent is None else f"for {silent:.0f} s"
     return f"No worker has been heard {since}. Plans are taken and wait. Are a worker and beat running?"
 
@@ -87,8 +88,11 @@ def readyz(request: HttpRequest) -> HttpResponse:
     A silent worker takes no web server out of service, for plans are accepted and kept: 200 and `degraded`; a probe
     that wants to hear of it as a failure asks for `?worker=required`.
     """
-    faults = {name: check() for name, check in CHECKS.items()}
-    ready, worker = not any(faults.values()), _worker()
+    faults: dict[str, str | None] = {}
+    for name, check in CHECKS.items():
+        # Each question to a database that is away waits until it is sure of it: one is enough.
+        faults[name] = NOT_KNOWN if name == "migrations" and faults["database"] else check()
+    ready, worker = not any(faults.values()), NOT_KNOWN if faults["database"] else _worker()
     serving = ready and (worker is None or request.GET.get("worker") != "required")
     status = "ok" if ready and worker is None else "degraded" if ready else "unavailable"
     checks = {name: fault or "ok" for name, fault in {**faults, "worker": worker}.items()}

@@ -63,7 +63,17 @@ def choose_port(wanted: int | None) -> int:
 def web_command(port: int) -> list[str]:
     """gunicorn with threads: a request that waits for the database does not hold up the others."""
     bind, graceful = f"{HOST}:{port}", "5"
-    options = ["--bind", bind, "--workers", "2", "--worker-class", "gthread", "--threads", "8", "--preload"]
+    options = [
+        "--bind",
+        bind,
+        "--workers",
+        "2",
+        "--worker-class",
+        "planner.server.Worker",
+        "--threads",
+        "8",
+        "--preload",
+    ]
     return [sys.executable, "-m", "gunicorn", "planner.wsgi", *options, "--graceful-timeout", graceful]
 
 

@@ -13,6 +13,7 @@ import pytest
 import structlog
 from django.contrib.auth.models import User
 from django.core.checks import run_checks
+from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
@@ -44,6 +45,20 @@ def test_a_silent_worker_is_told_and_takes_no_server_out() -> None:
     answer = Client().get("/readyz?worker=required")
     assert (answer.status_code, answer.json()["status"]) == (200, "ok")
     assert set(answer.json()["checks"]) == {"database", "migrations", "broker", "worker"}
+
+
+def test_a_database_that_is_away_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def away(*_: object, **__: object) -> None:
+        asked.append(1)
+        raise OperationalError
+
+    monkeypatch.setattr("django.db.backends.base.base.BaseDatabaseWrapper.cursor", away)
+    answer = Client().get("/readyz")
+    checks = answer.json()["checks"]
+    assert (answer.status_code, len(asked)) == (503, 1)
+    assert {checks[name].partition(":")[0] for name in ("migrations", "worker")} == {"Not known"}
 
 
 def test_a_broker_that_is_away_is_told(settings: Any) -> None:
