@@ -54,6 +54,18 @@ def wider_problem(seed: int) -> PlanProblem:
             continue
 
 
+def adapter_problem(seed: int) -> PlanProblem:
+    """Adapters on a frozen base in 16 or 4 bits under every engine, with all three modes of recomputation."""
+    chance = random.Random(seed)
+    return problem_of(
+        ("/adapter", {"method": "lora", "rank": 8, "base_dtype": chance.choice(["bf16", "nf4"])}),
+        ("/engines", ["ddp", "fsdp1", "fsdp2", "deepspeed"]),
+        ("/precisions", ["bf16-pure", "bf16-mixed"]),
+        ("/search/zero_stages", [0, 2, 3]),
+        ("/search/recompute", ["none", "selective", "full"]),
+    )
+
+
 def billed_at_random(problem: PlanProblem, seed: int) -> PlanProblem:
     """The problem with other billing terms at every provider, hourly ones among them."""
     chance = random.Random(seed)

@@ -21,12 +21,12 @@ from planner.search.grid import layouts
 from planner.search.machines import machine_choices
 from planner.search.recipes import recipes, refusal
 from planner.search.sites import fleet_of, sites_of
-from tests.planner.search.problems import random_problem, wider_problem
+from tests.planner.search.problems import adapter_problem, random_problem, wider_problem
 
 
 def scenarios(seed: int) -> Iterator[Scenario]:
-    """What a search of two random problems evaluates, at most 200 rows of a batch."""
-    for problem in (random_problem(seed), wider_problem(seed)):
+    """What a search of three random problems evaluates, at most 200 rows of a batch."""
+    for problem in (random_problem(seed), wider_problem(seed), adapter_problem(seed)):
         machines = machine_choices(problem)
         for recipe in recipes(problem):
             sites, _ = sites_of(problem, machines, recipe.engine)
