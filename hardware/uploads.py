@@ -45,8 +45,8 @@ def check_archive(data: bytes) -> None:
         raise UploadError(f"This .xlsx unpacks to more than a catalog table can need ({detail}).")
 
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""Begin a cell that a spreadsheet runs, or opens another program for (CWE-1236)."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Begin a cell that a spreadsheet runs, or opens another program for (CWE-1236); the last four are the wide forms."""
 
 
 def safe_cell(value: Any) -> Any:

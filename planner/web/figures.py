@@ -13,11 +13,11 @@ from typing import Any
 from django.template.loader import render_to_string
 from django.utils.html import escape
 
+from hardware.uploads import safe_cell
 from planner.web import words
 from planner.web.charts.parity import Pair
 from planner.web.charts.price_history import PriceHistory
 from planner.web.context import PlanPage
-from planner.web.tables import safe_cell
 from planner.web.words import Json
 
 STATIC = Path(__file__).resolve().parent.parent / "static" / "planner"

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+from hardware.uploads import safe_cell
 
 
 @dataclass(frozen=True)
@@ -148,16 +148,3 @@ def _value(cell: Cell) -> str:
     if isinstance(cell.order, bool) or not isinstance(cell.order, (int, float)):
         return cell.text.replace("\u00a0", " ")
     return repr(cell.order)
-
-
-def safe_cell(text: str) -> str:
-    """A text that no spreadsheet runs as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) and not _is_number(text) else text
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

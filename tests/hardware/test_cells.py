@@ -11,9 +11,10 @@ from hardware.uploads import BoundedCSV, BoundedXLSX
 
 CELLS = (
     "=1+1", '=HYPERLINK("https://example.org")', "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\tx", "-1.5e3", "+7",
-    "plain", "'quoted", "a=b", "", "−3",
+    "plain", "'quoted", "a=b", "", "−3", "\n=1+1",
+    "\uff1d1+1", "\uff0b1", "\uff0d1+2", "\uff20SUM(A1)",
 )  # fmt: skip
-RUNS = ("=", "+", "-", "@", "\t", "\r")
+RUNS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @pytest.mark.parametrize("kind", [BoundedCSV, BoundedXLSX])
