@@ -43,6 +43,12 @@ IF_MATCH = OpenApiParameter(
     OpenApiParameter.HEADER,
     description="The ETag of the row as you read it; 428 without, 412 where somebody changed it since.",
 )
+TEAM_MATCH = OpenApiParameter(
+    "If-Match",
+    {"type": "string", "minLength": 1},
+    OpenApiParameter.HEADER,
+    description="The ETag of the team as you read it, if the change is to be refused (412) where somebody was quicker.",
+)
 PAGE_PARAMETERS = [
     OpenApiParameter("page_size", {"type": "integer", "minimum": 1, "maximum": 500, "default": 50}),
     OpenApiParameter("cursor", OpenApiTypes.STR, description="From `next` or `previous` of an earlier page."),
@@ -62,6 +68,8 @@ WITH_BODY = {
 }
 CONFLICT = "It does not go with what is there: a name taken, a plan that has ended, a team's last admin"
 CHANGES = {"412": "Somebody changed it since you read it", "428": "If-Match is missing"}
+STORED = frozenset({"plan_rerun"})
+"""Operations that judge a body which is stored here, and refuse one that is sent."""
 METHODS = frozenset({"get", "post", "delete", "put", "patch"})
 
 
@@ -90,6 +98,8 @@ def complete(result: dict[str, Any], generator: Any, request: Any, public: bool)
             problems = {**ALWAYS, **SOMETIMES, **(WITH_BODY if "requestBody" in operation else {})}
             if method != "get":
                 problems["409"] = CONFLICT
+            if operation["operationId"] in STORED:
+                problems |= {status: WITH_BODY[status] for status in ("415", "422")}
             if any(parameter.get("name") == IF_MATCH.name for parameter in operation.get("parameters", [])):
                 problems |= CHANGES
             for status, description in problems.items():

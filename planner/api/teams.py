@@ -16,7 +16,7 @@ from planner.api.base import ApiView
 from planner.api.moments import moment
 from planner.api.pages import check_query, paged
 from planner.api.resources import MEMBER_CHANGE, TEAM_CHANGE
-from planner.api.schema import IF_MATCH, PAGE_PARAMETERS, body_of
+from planner.api.schema import IF_MATCH, PAGE_PARAMETERS, TEAM_MATCH, body_of
 from planner.errors import InvalidRequest, NotFound
 from planner.ops.models import AuditEvent
 from planner.ops.versions import IfMatch, entity_tag
@@ -89,18 +89,25 @@ class TeamView(ApiView):
 class MemberView(ApiView):
     needs: ClassVar = {"PUT": ADMINISTER, "DELETE": ADMINISTER}
 
-    @extend_schema(operation_id="member_put", request=body_of("MemberRequest"), responses={200: ref("Member")})
+    @extend_schema(
+        operation_id="member_put",
+        parameters=[TEAM_MATCH],
+        request=body_of("MemberRequest"),
+        responses={200: ref("Member")},
+    )
     def put(self, request: Request, slug: str, person: str) -> Response:
         """Add a person who has an account, or change their role."""
         team = _own(self.actor, slug)
         role = _read(MEMBER_CHANGE, request.data)["role"]
-        membership = member_put(team=team, user=self.actor.user, username=person, role=role)
+        match = IfMatch(request.headers.get("If-Match"))
+        membership = member_put(team=team, user=self.actor.user, username=person, role=role, match=match)
         return Response({"person": person, "role": membership.role})
 
-    @extend_schema(operation_id="member_delete", responses={204: None})
+    @extend_schema(operation_id="member_delete", parameters=[TEAM_MATCH], responses={204: None})
     def delete(self, request: Request, slug: str, person: str) -> Response:
         """Take a person out; their tokens for the team end with it."""
-        member_delete(team=_own(self.actor, slug), user=self.actor.user, username=person)
+        match = IfMatch(request.headers.get("If-Match"))
+        member_delete(team=_own(self.actor, slug), user=self.actor.user, username=person, match=match)
         return Response(status=204)
 
 

@@ -33,3 +33,12 @@ class IfMatch:
         tags = [tag.strip() for tag in self.header[:MAX_HEADER].split(",")]
         if "*" not in tags and entity_tag(row) not in tags:
             raise PreconditionFailed("the row was changed since you read it; read it again and decide anew")
+
+    def check_if_sent(self, row: Versioned) -> None:
+        """The same for a change that may be made without having read: raises PreconditionFailed only."""
+        if self.header is not None:
+            self.check(row)
+
+
+UNSEEN = IfMatch(None)
+"""Of a change that names no state."""

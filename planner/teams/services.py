@@ -6,10 +6,11 @@ from datetime import timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
 
 from planner.errors import Conflict, NotFound
 from planner.ops.audit import audit, differences
-from planner.ops.versions import IfMatch
+from planner.ops.versions import UNSEEN, IfMatch
 from planner.teams.models import ApiToken, Membership, Role, Scope, Team
 
 EMBEDDED_TEAM = "home"
@@ -71,9 +72,12 @@ def team_rename(*, team: Team, user: User, name: str, match: IfMatch) -> Team:
 
 
 @transaction.atomic
-def member_put(*, team: Team, user: User, username: str, role: str) -> Membership:
-    """Add a person who has an account, or change their role. Raises NotFound; Conflict for the last admin."""
-    Team.objects.select_for_update().get(pk=team.pk)
+def member_put(*, team: Team, user: User, username: str, role: str, match: IfMatch = UNSEEN) -> Membership:
+    """Add a person who has an account, or change their role.
+
+    Raises NotFound; Conflict for the last admin; PreconditionFailed where `match` names another state of the team.
+    """
+    match.check_if_sent(Team.objects.select_for_update().get(pk=team.pk))
     person = User.objects.filter(username=username, is_active=True).first()
     if person is None:
         raise NotFound("there is no person of that name; the operator makes accounts")
@@ -82,21 +86,28 @@ def member_put(*, team: Team, user: User, username: str, role: str) -> Membershi
         _keep_an_admin(team, person)
     membership = membership_set(team=team, user=person, role=role)
     if before != role:
+        _members_changed(team)
         audit(team=team, user=user, action="member.set", subject=username, changes={"role": [before, role]})
     return membership
 
 
 @transaction.atomic
-def member_delete(*, team: Team, user: User, username: str) -> None:
-    """Take a person out. Raises NotFound; Conflict for the last admin."""
-    Team.objects.select_for_update().get(pk=team.pk)
+def member_delete(*, team: Team, user: User, username: str, match: IfMatch = UNSEEN) -> None:
+    """Take a person out. Raises as `member_put` does."""
+    match.check_if_sent(Team.objects.select_for_update().get(pk=team.pk))
     membership = Membership.objects.select_related("user").filter(team=team, user__username=username).first()
     if membership is None:
         raise NotFound("there is no such member")
     if membership.role == Role.ADMIN:
         _keep_an_admin(team, membership.user)
     membership_remove(team=team, user=membership.user)
+    _members_changed(team)
     audit(team=team, user=user, action="member.removed", subject=username, changes={"role": [membership.role, None]})
+
+
+def _members_changed(team: Team) -> None:
+    """Members are part of what a team's tag stands for."""
+    Team.objects.filter(pk=team.pk).update(version=F("version") + 1)
 
 
 def _keep_an_admin(team: Team, leaving: User) -> None:

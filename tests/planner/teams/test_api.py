@@ -113,6 +113,21 @@ def test_a_team_is_renamed_against_the_state_that_was_read(caller: Callable[...,
     assert admin.call("PATCH", TEAM, {"name": "Day"}, If_Match=tag).status_code == 412
 
 
+def test_a_teams_tag_stands_for_its_members_too(caller: Callable[..., Caller]) -> None:
+    admin = caller("boss", role="admin")
+    User.objects.create_user("newcomer")
+    where, tag = f"{TEAM}members/newcomer/", admin.get(TEAM)["ETag"]
+    assert admin.call("PUT", where, {"role": "viewer"}, If_Match=tag).status_code == 200
+    fresh = admin.get(TEAM)["ETag"]
+    assert fresh != tag, "the members are in what was read"
+    assert admin.call("PUT", where, {"role": "admin"}, If_Match=tag).status_code == 412
+    assert admin.call("DELETE", where, If_Match=tag).status_code == 412
+    assert admin.call("PUT", where, {"role": "viewer"}).status_code == 200
+    assert admin.get(TEAM)["ETag"] == fresh, "nothing changed"
+    assert admin.call("DELETE", where, If_Match=fresh).status_code == 204
+    assert admin.get(TEAM)["ETag"] not in (tag, fresh)
+
+
 def test_the_log_says_who_did_what_under_which_request(caller: Callable[..., Caller]) -> None:
     admin = caller("boss", role=Role.ADMIN)
     User.objects.create_user("new")
