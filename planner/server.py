@@ -14,8 +14,8 @@ from typing import Any
 
 from gunicorn.workers.gthread import ThreadWorker  # type: ignore[import-untyped]
 
-REQUEST_SECONDS = 30.0
-"""From the first byte of a request to its last: 10 MiB, the largest that is read, at 3 Mbit/s."""
+REQUEST_SECONDS = 15.0
+"""From the first byte of a request to its last: 10 MiB, the largest that is read, at 6 Mbit/s."""
 WHOLE_SECONDS = 600.0
 """To the last byte of the answer: above the longest `Prefer: wait`."""
 LOOK_SECONDS = 1.0
