@@ -86,6 +86,9 @@ def check_query(request: Request, known: Iterable[str]) -> None:
     unknown = sorted(set(request.query_params) - allowed)
     if unknown:
         raise InvalidQuery(f"unknown query parameter {unknown[0][:60]!r}; known are {', '.join(sorted(allowed))}")
+    # PostgreSQL refuses a NUL in any text: no name and no filter of ours holds one.
+    if unstorable := sorted(name for name, value in request.query_params.items() if "\0" in value):
+        raise InvalidQuery(f"the query parameter {unstorable[0]!r} holds a NUL")
     repeated = sorted(name for name, values in request.query_params.lists() if len(values) > 1)
     if repeated:
         raise InvalidQuery(f"the query parameter {repeated[0]!r} stands more than once; which of its values is meant?")

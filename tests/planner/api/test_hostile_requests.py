@@ -127,6 +127,8 @@ PATHS: dict[str, tuple[int, ...]] = {
     "accelerators/?min_memory_bytes=NaN": (400,),
     "accelerators/?min_memory_bytes=1e999": (400,),
     "accelerators/?min_memory_bytes=" + "9" * 5_000: (400,),
+    "audit/?action=%00": (400,),
+    "accelerators/?vendor=a%00": (400,),
     "accelerators/?vendor=%ed%a0%80": (200, 400),
     "audit/?action=%25": (200, 400),
     "plans/compare/?ids=" + ",".join(["00000000-0000-0000-0000-000000000000"] * 11): (400,),
@@ -218,3 +220,8 @@ def test_a_request_id_of_another_form_is_replaced(boss: Caller, given: str) -> N
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "BREW"])
 def test_other_methods(boss: Caller, method: str) -> None:
     refused(boss.call(method, PLANS, b"{}"), 405)
+
+
+def test_a_nul_in_the_name_of_a_model(boss: Caller) -> None:
+    for name in ("%00", "a%00b", "llama-2-7b%00"):
+        refused(boss.call("POST", f"{IMPORT}?name={name}", config()), 400)

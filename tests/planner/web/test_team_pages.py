@@ -112,6 +112,16 @@ def test_more_sides_than_fit_are_refused_and_none_left_out_in_silence(
         assert client.get(f"{where}?with={planned.pk}.1&with={gone}").status_code == 404
 
 
+def test_a_nul_reaches_no_database(browser: Callable[..., Client]) -> None:
+    client = browser("root", Role.ADMIN)
+    client.raise_request_exception = False
+    for where in ("/hardware/pools/a%00/", "/hardware/a%00/", "/models/%00/", "/?status=%00", "/compare/?with=%00"):
+        assert client.get(where).status_code == 400, where
+    sent = ("web:member-set", {"username": "a\0", "role": "viewer"}), ("web:team-switch", {"team": "\0"})
+    for name, fields in (*sent, ("web:token-new", {"name": "\0", "scope": "read"})):
+        assert client.post(reverse(name), fields).status_code == 400, name
+
+
 def test_exports_of_an_option_are_the_apis_bytes(
     browser: Callable[..., Client], planned: PlanRun, caller: Callable[..., Any]
 ) -> None:
