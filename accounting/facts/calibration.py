@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from accounting.facts.calibration_devices import DEVICE_ROWS, FABRIC_ROW, VERSION
-from accounting.facts.calibration_software import ENGINE_ROWS, KERNEL_ROWS, LOW_PRECISION_ROWS
+from accounting.facts.calibration_engines import ENGINE_ROWS
+from accounting.facts.calibration_software import KERNEL_ROWS, LOW_PRECISION_ROWS
 from accounting.facts.calibration_types import DeviceRow, EngineRow, FabricRow, KernelRow, LowPrecisionRow
 from accounting.vocabulary import Attention, Engine, Schedule
 

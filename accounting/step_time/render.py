@@ -21,17 +21,18 @@ from accounting.facts.calibration_types import {types}
 
 
 def render_rows(calibration: Calibration) -> Mapping[str, str]:
-    """Module name -> its Python source, with every row of the set: `calibration_devices` and `calibration_software`."""
+    """Module name -> its Python source, with every row: `calibration_devices`, `_engines` and `_software`."""
     fabric = "FABRIC_ROW = " + dedent(_row(calibration.fabric)).strip().rstrip(",") + "\n"
     devices = _HEAD.format(what="devices and network", types="DeviceRow, FabricRow")
-    software = _HEAD.format(what="engines, kernels and dtypes", types="EngineRow, KernelRow, LowPrecisionRow")
+    engines = _HEAD.format(what="engines", types="EngineRow")
+    software = _HEAD.format(what="kernels and dtypes", types="KernelRow, LowPrecisionRow")
     return {
         "calibration_devices": devices
         + f"VERSION = {_value(calibration.version)}\n"
         + _table("DEVICE_ROWS", calibration.devices)
         + fabric,
+        "calibration_engines": engines + _table("ENGINE_ROWS", calibration.engines),
         "calibration_software": software
-        + _table("ENGINE_ROWS", calibration.engines)
         + _table("KERNEL_ROWS", calibration.kernels)
         + _table("LOW_PRECISION_ROWS", calibration.low_precision),
     }

@@ -121,7 +121,7 @@ class Command(BaseCommand):
             (place / f"{name}.py").write_text(source, encoding="utf-8")
         (place / "scores.txt").write_text(said + "\n", encoding="utf-8")
         self.stdout.write(
-            f"\nconstants {found.version} in {place}; {CALIBRATION.version} stays in force until the two modules are "
+            f"\nconstants {found.version} in {place}; {CALIBRATION.version} stays in force until the three modules are "
             "reviewed and moved over those of accounting/facts"
         )
 

@@ -72,6 +72,7 @@ def test_a_refit_tells_how_it_goes_and_writes_a_version_beside_what_stands(tmp_p
     (first,) = sets.iterdir()
     assert sorted(item.name for item in first.iterdir()) == [
         "calibration_devices.py",
+        "calibration_engines.py",
         "calibration_software.py",
         "scores.txt",
     ]
