@@ -69,6 +69,7 @@ MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
+    "planner.api.middleware.NulMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "planner.ops.guesses.LoginLimitMiddleware",
     "django_structlog.middlewares.RequestMiddleware",

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from uuid import uuid4
 
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 
 from planner.api.handler import API_PREFIX
@@ -62,3 +63,25 @@ class RequestIdMiddleware:
         response = self.get_response(request)
         response["X-Request-ID"] = request_id
         return response
+
+
+class NulMiddleware:
+    """400 for a NUL in a path, a query or a form: PostgreSQL refuses it in any text, whoever looks one up or stores it.
+
+    Under /api/ paths lead nowhere then, queries are checked where they are read, and bodies by their reader.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *_: object) -> None:
+        """After the check against forged forms, which reads them anyway."""
+        if request.path_info.startswith(API_PREFIX):
+            return
+        sent = (request.GET, request.POST)
+        texts = [text for fields in sent for name, values in fields.lists() for text in (name, *values)]
+        if any("\0" in str(text) for text in (request.path_info, *texts)):
+            raise BadRequest("the address or the form holds a NUL")

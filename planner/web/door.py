@@ -14,7 +14,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.utils.cache import patch_vary_headers
 
-from planner.errors import Forbidden, InvalidQuery, PlannerError
+from planner.errors import Forbidden, PlannerError
 from planner.teams.selectors import Actor, actor_of_session
 from planner.web.preferences import letter_keys
 
@@ -81,13 +81,6 @@ def acting(request: HttpRequest, user: User) -> Actor | None:
     return (actor_of_session(user, chosen) if chosen else None) or actor_of_session(user)
 
 
-def _holds_nul(request: HttpRequest) -> bool:
-    """PostgreSQL refuses it in any text: what is looked up or stored must not hold one."""
-    sent = (request.GET, request.POST)
-    texts = [text for fields in sent for name, values in fields.lists() for text in (name, *values)]
-    return any("\0" in text for text in (request.path_info, *texts))
-
-
 def door(need: str) -> Callable[[View[Parameters]], Callable[Concatenate[HttpRequest, Parameters], HttpResponse]]:
     """Let a view in for people who are signed in and whose role in their team allows `need`."""
 
@@ -101,8 +94,6 @@ def door(need: str) -> Callable[[View[Parameters]], Callable[Concatenate[HttpReq
                     raise Forbidden("You are in no team yet. An administrator adds you to one.")
                 if need not in actor.allowed:
                     raise Forbidden("Your role in this team lets you read, not plan. An administrator changes it.")
-                if _holds_nul(request):
-                    raise InvalidQuery("The address or the form holds a NUL character, which no name here has.")
                 return view(request, actor, *args, **kwargs)
             except PlannerError as error:
                 return problem(request, actor, error)

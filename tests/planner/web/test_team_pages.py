@@ -117,6 +117,12 @@ def test_a_nul_reaches_no_database(browser: Callable[..., Client]) -> None:
     client.raise_request_exception = False
     for where in ("/hardware/pools/a%00/", "/hardware/a%00/", "/models/%00/", "/?status=%00", "/compare/?with=%00"):
         assert client.get(where).status_code == 400, where
+    User.objects.filter(username="root").update(is_staff=True, is_superuser=True)
+    for where in ("?slug=%00", "?slug__in=%00,a", "a%00/history/"):
+        assert client.get(f"/admin/planner/pool/{where}").status_code == 400, where
+    assert (
+        client.post("/admin/planner/pool/", {"action": "delete_selected", "_selected_action": "\0"}).status_code == 400
+    )
     sent = ("web:member-set", {"username": "a\0", "role": "viewer"}), ("web:team-switch", {"team": "\0"})
     for name, fields in (*sent, ("web:token-new", {"name": "\0", "scope": "read"})):
         assert client.post(reverse(name), fields).status_code == 400, name
