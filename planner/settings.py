@@ -72,6 +72,7 @@ MIDDLEWARE = [
     "planner.api.middleware.NulMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "planner.ops.guesses.LoginLimitMiddleware",
+    "planner.web.admin_keys.AdminKeyMiddleware",
     "django_structlog.middlewares.RequestMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
