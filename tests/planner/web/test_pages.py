@@ -220,7 +220,10 @@ def test_hardware_list_shows_the_snapshots_numbers_and_obeys_the_address(
     assert set(slugs("vendor=amd")) == set(Accelerator.objects.filter(vendor="amd").values_list("slug", flat=True))
     assert all((sizes[slug] or 0) >= 141 * GIB * 0.93 for slug in slugs("least=141"))
     assert "The largest of all is" in page(client, f"{reverse('web:hardware')}?least=9999")
-    assert len(slugs("sort=nonsense&vendor=%00&least=x")) in (0, len(sizes))
+    assert len(slugs("sort=nonsense&vendor=%01&least=x")) in (0, len(sizes))
+    refused = client.get(f"{reverse('web:hardware')}?vendor=%00")
+    assert refused.status_code == 400
+    assert "Nothing was changed" in refused.content.decode()
 
 
 def test_columns_are_chosen_in_the_address_and_kept(browser: Callable[..., Client], loaded: None) -> None:
