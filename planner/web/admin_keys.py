@@ -11,6 +11,9 @@ from django.contrib.admin.utils import unquote
 from django.core.exceptions import BadRequest, ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 
+LARGEST_KEY = (1 << 63) - 1
+"""Beyond it SQLite's driver raises."""
+
 
 class AdminKeyMiddleware:
     """Rows asked for by what is no key of their table: 404 in an address, 400 in a selection; unread both raise."""
@@ -33,8 +36,8 @@ class AdminKeyMiddleware:
 
 
 def _is_key(owner: ModelAdmin[Any], text: str) -> bool:
-    field = owner.model._meta.pk
     try:
-        return field.to_python(text) is not None and text != ""
+        key = owner.model._meta.pk.to_python(text)
     except ValidationError:
         return False
+    return text != "" and not (isinstance(key, int) and abs(key) > LARGEST_KEY)
