@@ -41,7 +41,7 @@ class Repeated:
         return replace(self, index=self.index[rows])
 
     def spread(self) -> tuple[tuple[Block, ...], Ends]:
-        """Seconds and FLOP of every candidate, (N, 1); traffic cannot be read of them."""
+        """Seconds of every candidate, (N, 1); traffic cannot be read of them."""
         return tuple(_spread(block, self.index) for block in self.blocks), _spread(self.ends, self.index)
 
     def passes(self, counts: list[int]) -> Floats:
